@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
+import numpy as np
+
 Domain = Literal["maths", "qa", "choice", "code"]
 StopReason = Literal["eos", "length"]
 
@@ -192,3 +194,51 @@ class Sample:
     """None for samples no engine wrote (imitation)."""
     weight: float = 1.0
     """Factor on this sample's share of the loss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Where one prompt and the completions that share it lie in a packed batch.
+
+    Worked example: a prompt of 5 tokens and completions of 2 and 3 at start 0 -> lengths (2, 3), 10 tokens, positions
+    0 1 2 3 4 | 5 6 | 5 6 7. Every completion sees the prompt and itself, never a sibling.
+    """
+
+    start: int
+    prompt: int
+    """Tokens of the prompt."""
+    lengths: tuple[int, ...]
+    """Tokens of each completion."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole row."""
+        return self.prompt + sum(self.lengths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Rows of one agent, packed without padding: N input tokens, C trained tokens, S samples."""
+
+    agent: str
+    rows: tuple[Row, ...]
+    ids_N: np.ndarray
+    """Input ids, int64."""
+    positions_N: np.ndarray
+    """Position ids, restarting behind the prompt for every completion."""
+    source_C: np.ndarray
+    """Index in N of the position whose output predicts each completion token: the shift by one, done once."""
+    target_C: np.ndarray
+    """The completion tokens, int64."""
+    sample_C: np.ndarray
+    """Index in S of the sample each token belongs to."""
+    temperature_C: np.ndarray
+    """Sampling temperature, float32; 1 where sampling was greedy."""
+    advantage_C: np.ndarray
+    """Credit of each token, float32."""
+    engine_logprob_C: np.ndarray
+    """What the engine said when it sampled, float32; NaN where no engine sampled."""
+    length_S: np.ndarray
+    """Tokens of each sample, int64."""
+    weight_S: np.ndarray
+    """Weight of each sample, float32."""
