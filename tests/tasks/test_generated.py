@@ -9,7 +9,7 @@ from seminar.tasks.generated import MIXES, SHARES, problems
 KNOWN = (
     "Ben has 24 beads and finds 33 more. How many beads is that in all?",
     "57",
-    "24 + 33 = 57. \\boxed{57}",
+    "24+33=57. \\boxed{57}",
 )
 
 

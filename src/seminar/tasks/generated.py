@@ -111,7 +111,7 @@ def _gain(rng: random.Random) -> _Problem:
     return _Problem(
         numbers=(a, b),
         question=f"{rng.choice(_NAMES)} has {a} {thing} and finds {b} more. How many {thing} is that in all?",
-        steps=(f"{a} + {b} = {a + b}.",),
+        steps=(f"{a}+{b}={a + b}.",),
         answer=a + b,
     )
 
@@ -123,7 +123,7 @@ def _lose(rng: random.Random) -> _Problem:
     return _Problem(
         numbers=(a, b),
         question=f"{rng.choice(_NAMES)} had {a} {thing} and gave {b} away. How many {thing} are left?",
-        steps=(f"{a} - {b} = {a - b}.",),
+        steps=(f"{a}-{b}={a - b}.",),
         answer=a - b,
     )
 
@@ -135,7 +135,7 @@ def _boxes(rng: random.Random) -> _Problem:
         numbers=(a, b),
         question=f"{rng.choice(_NAMES)} fills {a} boxes with {b} {thing} each. "
         f"How many {thing} is that in all?",
-        steps=(f"{a} * {b} = {a * b}.",),
+        steps=(f"{a}*{b}={a * b}.",),
         answer=a * b,
     )
 
@@ -147,7 +147,7 @@ def _shop(rng: random.Random) -> _Problem:
         numbers=(a, b, c),
         question=f"{rng.choice(_NAMES)} buys {a} {good}s for {b} coins each and a {other} for {c} coins. "
         "How many coins is that in all?",
-        steps=(f"{a} * {b} = {a * b}.", f"{a * b} + {c} = {a * b + c}."),
+        steps=(f"{a}*{b}={a * b}.", f"{a * b}+{c}={a * b + c}."),
         answer=a * b + c,
     )
 
@@ -161,7 +161,7 @@ def _share(rng: random.Random) -> _Problem:
         numbers=(a, total - a, friends),
         question=f"{rng.choice(_NAMES)} has {a} {thing}, gets {total - a} more and shares all of them evenly "
         f"among {friends} friends. How many {thing} does each friend get?",
-        steps=(f"{a} + {total - a} = {total}.", f"{total} / {friends} = {each}."),
+        steps=(f"{a}+{total - a}={total}.", f"{total}/{friends}={each}."),
         answer=each,
     )
 
