@@ -2,11 +2,14 @@
 
 import errno
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from seminar.errors import RunError
 
@@ -30,11 +33,11 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        met = error.strerror or str(error)
-        advice = _ADVICE.get(error.errno or 0, "check that disk and path are sound")
-        raise RunError(
-            f"{path} cannot be written ({met}): {advice}, then run the same command again."
-        ) from error
+        raise _refusal(path, number=error.errno or 0, met=error.strerror or str(error)) from error
+    except SafetensorError as error:  # wraps what the system refused in a text of its own
+        if refused := re.search(r"os error (\d+)", str(error)):
+            raise _refusal(path, number=int(refused[1]), met=os.strerror(int(refused[1]))) from error
+        raise
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -109,6 +112,11 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _refusal(path: Path, *, number: int, met: str) -> RunError:
+    advice = _ADVICE.get(number, "check that disk and path are sound")
+    return RunError(f"{path} cannot be written ({met}): {advice}, then run the same command again.")
 
 
 def _sibling(path: Path) -> Path:
