@@ -77,7 +77,7 @@ class Console:
         self.note("\n".join(lines))
 
     def note(self, text: str) -> None:
-        """Show a line (or lines) of text as it is: nothing in it is markup, nothing in it steers the terminal."""
+        """Show text as it is: nothing in it is markup, nothing in it steers the terminal."""
         if not self._quiet:
             self._out.print(Text(clean(text)), soft_wrap=True)
 

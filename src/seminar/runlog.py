@@ -97,7 +97,8 @@ class RunFolder:
         log = self._log("metrics")
         log.append([_with_stage(row)])
         for tracker in self._trackers:
-            tracker.log(row, index=log.num_rows - 1)
+            with writing(self.path):
+                tracker.log(row, index=log.num_rows - 1)
 
     def log_episodes(self, rows: Iterable[Row]) -> None:
         """Add rows (`stage`, `step`, what was played; dataclasses will do) to episodes.jsonl, all or none."""
@@ -171,7 +172,8 @@ class RunFolder:
     def close(self) -> None:
         """Close logs and trackers and unlock the folder."""
         for tracker in self._trackers:
-            tracker.close()
+            with writing(self.path):
+                tracker.close()
         for log in self._logs.values():
             log.close()
         if self._lock >= 0:

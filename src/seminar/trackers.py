@@ -70,7 +70,7 @@ class WandB:
 
 
 class Trackio:
-    """A trackio run named after the folder and its id."""
+    """A trackio run named after the folder and its id; steps played again after a kill appear twice, equal."""
 
     def __init__(self, folder: Path, *, run_id: str, config: Mapping[str, Any]) -> None:
         """Raises ImportError where trackio is missing."""
@@ -82,6 +82,8 @@ class Trackio:
             config=dict(config),
             resume="allow",
             embed=False,
+            auto_log_cpu=False,
+            auto_log_gpu=False,
         )
 
     def log(self, row: Mapping[str, Any], *, index: int) -> None:
