@@ -315,7 +315,9 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     try:
         text = Path(path).read_text()
     except OSError as error:
-        raise ConfigError(f"recipe {path}: {error.strerror}. Give the path of a YAML recipe, for instance recipes/mada/tiny.yaml.") from error
+        raise ConfigError(
+            f"recipe {path}: {error.strerror}. Give the path of a YAML recipe, for instance recipes/mada/tiny.yaml."
+        ) from error
     try:
         tree = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -390,7 +392,9 @@ def _known(parts: Sequence[str]) -> list[str]:
         if found:
             models = [m for annotation in found for m in _sections(annotation)]
         else:
-            models = [m for m in models if m.model_fields.get("type") and m.model_fields["type"].default == part] or models
+            models = [
+                m for m in models if m.model_fields.get("type") and m.model_fields["type"].default == part
+            ] or models
     return sorted({name for m in models for name in m.model_fields})
 
 

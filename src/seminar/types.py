@@ -39,7 +39,9 @@ class Task:
     """JSON-able facts of the row (level, subject, entry_point, supporting titles, ...)."""
 
 
-Reason = Literal["correct", "wrong", "no_answer", "truncated", "ambiguous", "timeout", "crashed", "unusable_gold"]
+Reason = Literal[
+    "correct", "wrong", "no_answer", "truncated", "ambiguous", "timeout", "crashed", "unusable_gold"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

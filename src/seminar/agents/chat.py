@@ -24,7 +24,9 @@ class Chat:
 
     def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Render `messages` with the opening of the assistant's turn and encode them once."""
-        ids = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, return_dict=False)
+        ids = self._tokenizer.apply_chat_template(
+            list(messages), add_generation_prompt=True, return_dict=False
+        )
         return tuple(int(i) for i in ids)
 
     def decode(self, ids: Sequence[int]) -> str:

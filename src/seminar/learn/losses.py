@@ -58,7 +58,9 @@ def policy_loss(
     on = weight_C != 0
     log_ratio_C = torch.where(on, logprobs_C - old_logprobs_C, 0.0)
     if loss == "gspo":
-        mean_S = torch.zeros_like(length_S, dtype=logprobs_C.dtype).index_add(0, sample_C, log_ratio_C) / length_S
+        mean_S = (
+            torch.zeros_like(length_S, dtype=logprobs_C.dtype).index_add(0, sample_C, log_ratio_C) / length_S
+        )
         log_ratio_C = mean_S[sample_C]
     ratio_C = log_ratio_C.exp()
     clipped_C = ratio_C.clamp(1 - clip_low, 1 + clip_high)
@@ -74,7 +76,9 @@ def policy_loss(
     return LossSums(loss=total, sums=sums)
 
 
-def imitation_loss(logprobs_C: Tensor, *, sample_C: Tensor, length_S: Tensor, weight_S: Tensor, denominator: float) -> LossSums:
+def imitation_loss(
+    logprobs_C: Tensor, *, sample_C: Tensor, length_S: Tensor, weight_S: Tensor, denominator: float
+) -> LossSums:
     """Mean token negative log-likelihood of each sample, summed over samples and divided by `denominator`."""
     share_C = (weight_S / length_S)[sample_C]
     total = -(logprobs_C * share_C).sum() / denominator

@@ -43,7 +43,10 @@ def pack(samples: Iterable[Sample], *, max_tokens: int) -> list[Batch]:
     batches: list[Batch] = []
     for agent in dict.fromkeys(agent for agent, _ in rows):
         pieces = [
-            piece for (a, _), row in rows.items() if a == agent for piece in _split(row, max_tokens=max_tokens)
+            piece
+            for (a, _), row in rows.items()
+            if a == agent
+            for piece in _split(row, max_tokens=max_tokens)
         ]
         open_: list[list[Sample]] = []
         size = 0

@@ -65,7 +65,9 @@ def packed_attention(
             )
         )
         pieces.append(
-            scaled_dot_product_attention(query[:, :, middle:end], k, v, attn_mask=mask[None, None], scale=scaling)
+            scaled_dot_product_attention(
+                query[:, :, middle:end], k, v, attn_mask=mask[None, None], scale=scaling
+            )
         )
     return torch.cat(pieces, dim=2).transpose(1, 2).contiguous(), None
 
@@ -76,7 +78,9 @@ def _row_mask(row: Row, *, device: torch.device) -> RowMask:
     own = (owner[:, None] == owner[None, :]).tril()
     prompt = torch.ones(len(owner), row.prompt, dtype=torch.bool, device=device)
     middle = row.start + row.prompt
-    return RowMask(start=row.start, middle=middle, end=row.start + row.tokens, mask=torch.cat([prompt, own], dim=1))
+    return RowMask(
+        start=row.start, middle=middle, end=row.start + row.tokens, mask=torch.cat([prompt, own], dim=1)
+    )
 
 
 AttentionInterface.register(NAME, packed_attention)

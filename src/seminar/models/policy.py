@@ -71,7 +71,14 @@ class Policy:
     # -- adapters -----------------------------------------------------------------------------------------------
 
     def add(
-        self, name: str, *, rank: int, alpha: float, dropout: float, targets: Sequence[str], seed: Sequence[int]
+        self,
+        name: str,
+        *,
+        rank: int,
+        alpha: float,
+        dropout: float,
+        targets: Sequence[str],
+        seed: Sequence[int],
     ) -> None:
         """Add a blank adapter (B = 0, so it changes nothing yet); its A is drawn from `seed` alone."""
         if name in self.versions:
@@ -86,7 +93,9 @@ class Policy:
         self._inject(name, config)
         numbers = np.random.default_rng(list(seed))
         for pair in self.adapter(name).values():
-            bound = pair.A.shape[1] ** -0.5  # kaiming uniform with a = sqrt(5), as in Hu et al. 2021's code and PEFT
+            bound = (
+                pair.A.shape[1] ** -0.5
+            )  # kaiming uniform with a = sqrt(5), as in Hu et al. 2021's code and PEFT
             with torch.no_grad():
                 pair.A.copy_(torch.from_numpy(numbers.uniform(-bound, bound, size=pair.A.shape)))
 
@@ -223,7 +232,9 @@ class Policy:
             else:
                 self.model.add_adapter(name, config)
         except ValueError as error:
-            raise ModelError(f"adapter {name!r} cannot be put on {self.base.name_or_path}: {error}") from error
+            raise ModelError(
+                f"adapter {name!r} cannot be put on {self.base.name_or_path}: {error}"
+            ) from error
         self.versions[name] = 0
         self._active = None
         self.base.eval()
@@ -253,7 +264,12 @@ class Policy:
             weight_S=np.ones(1, dtype=np.float32),
         )
         with torch.no_grad():
-            logits = self.base(torch.from_numpy(ids)[None].to(self.device), use_cache=False).logits[0].float().cpu()
+            logits = (
+                self.base(torch.from_numpy(ids)[None].to(self.device), use_cache=False)
+                .logits[0]
+                .float()
+                .cpu()
+            )
             theirs = logits.log_softmax(-1)[3:9].gather(1, torch.from_numpy(ids[4:, None])).squeeze(1)
             gap = float((self.logprobs(batch).cpu() - theirs).abs().max())
         if not gap <= SELF_CHECK_TOLERANCE[self.dtype]:
@@ -274,15 +290,23 @@ def load_policy(model: str | os.PathLike[str], *, dtype: torch.dtype, device: st
         base = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ModelError(f"base.model {model} cannot be loaded: {reason} Give a hub id or a local folder.") from error
+        raise ModelError(
+            f"base.model {model} cannot be loaded: {reason} Give a hub id or a local folder."
+        ) from error
     return Policy(base.to(device), tokenizer)
 
 
 def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Every id that ends a completion: of the generation config, the model config and the tokenizer."""
     found: set[int] = set()
-    for ids in (getattr(model.generation_config, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_token_id):
+    for ids in (
+        getattr(model.generation_config, "eos_token_id", None),
+        model.config.eos_token_id,
+        tokenizer.eos_token_id,
+    ):
         found.update([ids] if isinstance(ids, int) else ids or [])
     if not found:
-        raise ModelError(f"model {model.name_or_path} names no end-of-sequence token; set tokenizer.eos_token.")
+        raise ModelError(
+            f"model {model.name_or_path} names no end-of-sequence token; set tokenizer.eos_token."
+        )
     return frozenset(found)

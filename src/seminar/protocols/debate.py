@@ -27,7 +27,9 @@ class Prompts:
     )
     opening: str = "\n\nOther agents answered the same problem as follows.\n"
     answer: str = "\nAgent {number}:\n```\n{answer}\n```\n"
-    closing: str = "\nTake these answers as advice, check them, and write your own updated answer in the same form."
+    closing: str = (
+        "\nTake these answers as advice, check them, and write your own updated answer in the same form."
+    )
 
 
 class Shown(NamedTuple):
@@ -136,6 +138,20 @@ class Debate:
             saw=tuple(turns[i].key for i in shown.order),
             notes={"cut_answers": shown.cut} if shown.cut else {},
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One agent answers the question `samples` times: round 0 of a debate alone, under which a generator trains."""
+
+    form: DebateForm
+    agent: str
+    samples: int = 1
+
+    def play(self, task: Task, *, seed: tuple[int, ...]) -> Play:
+        """Ask for all samples of the question's prompt."""
+        messages = self.form.question(task)
+        yield [Ask(agent=self.agent, role="generator", round=0, messages=messages, samples=self.samples)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,8 +91,14 @@ def train(job: Job, *, run: RunFolder, console: Console, stop: StopRequest) -> B
         if (step + 1) % job.validate_every == 0 or step + 1 == job.steps:
             row["validation"] = keeper.consider(step + 1)
         run.log_metrics(row)
-        times = {"sample_s": sampled - began, "grade_s": graded - sampled, "update_s": perf_counter() - graded}
-        run.log_timings({"stage": job.stage, "step": step, **times, "tokens_s": metrics["tokens"] / times["sample_s"]})
+        times = {
+            "sample_s": sampled - began,
+            "grade_s": graded - sampled,
+            "update_s": perf_counter() - graded,
+        }
+        run.log_timings(
+            {"stage": job.stage, "step": step, **times, "tokens_s": metrics["tokens"] / times["sample_s"]}
+        )
         console.step(step + 1, row, tokens_s=metrics["tokens"] / times["sample_s"])
         if step % job.episodes_every == 0:
             rows = episode_rows(job.stage, step, groups, credit)
@@ -108,7 +114,9 @@ def summary(groups: Sequence[Group]) -> dict[str, float]:
     """Means over the scored turns of a step: reward, its parts, accuracy, length; counts of what was left out."""
     scores = [score for group in groups for score in group.scores if score is not None]
     turns = [turn for group in groups for turn in group.turns]
-    parts = {name: float(np.mean([s.parts[name] for s in scores])) for name in (scores[0].parts if scores else ())}
+    parts = {
+        name: float(np.mean([s.parts[name] for s in scores])) for name in (scores[0].parts if scores else ())
+    }
     flat = [len({score.total for score in group.scores if score is not None}) <= 1 for group in groups]
     return {
         "reward": _mean([s.total for s in scores]),
@@ -131,7 +139,9 @@ def check_failures(episodes: Sequence[Episode], *, limit: float, where: str) -> 
         )
 
 
-def episode_rows(stage: str, step: int, groups: Sequence[Group], credit: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+def episode_rows(
+    stage: str, step: int, groups: Sequence[Group], credit: Sequence[np.ndarray]
+) -> list[dict[str, Any]]:
     """One readable row a group: question, gold, baseline, and each sample with its parts, total and advantage."""
     return [
         {
@@ -171,20 +181,18 @@ class _Keeper:
         self.job = job
         self.run = run
         self.weights = job.learner.named
-        state = checkpoint.load_latest(run, job.stage)
+        state = checkpoint.resume(run, stage=job.stage, expect={job.learner.adapter: self.weights})
         if state is None:
-            run.rewind(job.stage)
             self.step = 0
             job.team.engine.load_adapter(job.learner.adapter, version=0)
             self.best = Best(step=0, accuracy=job.validate())
             self.best_weights = self._clone()
             return
-        run.rewind(job.stage, state.facts["positions"])
         self.step = state.step
         self._put(state.adapters[job.learner.adapter])
         job.learner.restore(state.optimizer[job.learner.adapter])
         self.best = Best(**state.facts["best"])
-        self.best_weights = state.extra_tensors
+        self.best_weights = dict(state.extra_tensors)
         job.policy.versions[job.learner.adapter] = self.step
         job.team.engine.load_adapter(job.learner.adapter, version=self.step)
 
@@ -203,14 +211,13 @@ class _Keeper:
         adapter = self.job.learner.adapter
         checkpoint.save(
             self.run,
-            self.job.stage,
-            step,
-            checkpoint.TrainState(
+            stage=self.job.stage,
+            state=checkpoint.TrainState(
                 step=step,
-                adapters={adapter: self._clone()},
+                adapters={adapter: self.weights},
                 optimizer={adapter: self.job.learner.state()},
                 extra_tensors=self.best_weights,
-                facts={"positions": dict(self.run.positions()), "best": self.best._asdict()},
+                facts={"best": self.best._asdict()},
             ),
         )
 

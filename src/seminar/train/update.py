@@ -44,7 +44,9 @@ class Learner:
         self.schedule = schedule
         self.max_grad_norm = max_grad_norm
         self.named = policy.parameters(adapter)
-        self.optimizer = torch.optim.AdamW(self.named.values(), lr=schedule.lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+        self.optimizer = torch.optim.AdamW(
+            self.named.values(), lr=schedule.lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0
+        )
 
     def step(self, step: int) -> dict[str, float]:
         """Apply the gathered gradients at the rate of `step` and clear them."""
@@ -72,7 +74,11 @@ class Learner:
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take up where `state` left off."""
         for name, tensor in self.named.items():
-            entries = {key: state[f"{name}.{key}"].clone() for key in ("step", "exp_avg", "exp_avg_sq") if f"{name}.{key}" in state}
+            entries = {
+                key: state[f"{name}.{key}"].clone()
+                for key in ("step", "exp_avg", "exp_avg_sq")
+                if f"{name}.{key}" in state
+            }
             if entries:
                 self.optimizer.state[tensor] = entries
 
@@ -95,7 +101,9 @@ class PolicyLoss:
     """Largest mean |engine - trainer| log-probability, nats a token."""
 
 
-def update(policy: Policy, learner: Learner, samples: Sequence[Sample], *, step: int, seed: int, settings: PolicyLoss) -> dict[str, float]:
+def update(
+    policy: Policy, learner: Learner, samples: Sequence[Sample], *, step: int, seed: int, settings: PolicyLoss
+) -> dict[str, float]:
     """One policy step of `learner`'s adapter on its own samples; metrics are means over trained tokens.
 
     On policy with one inner update the old log-probabilities are the new ones, detached: no pass for them. The
@@ -104,7 +112,9 @@ def update(policy: Policy, learner: Learner, samples: Sequence[Sample], *, step:
     batches = pack(samples, max_tokens=settings.max_tokens)
     count = sum(s.weight for s in samples)
     tokens = sum(s.weight * len(s.completion_ids) for s in samples)
-    denominator = losses.denominator(settings.loss, samples=count, tokens=tokens, max_tokens=settings.max_completion)
+    denominator = losses.denominator(
+        settings.loss, samples=count, tokens=tokens, max_tokens=settings.max_completion
+    )
     sums: dict[str, float] = {}
     gap = check_gap(policy, batches, adapter=learner.adapter, limit=settings.max_gap)
     for number, batch in enumerate(batches):
@@ -124,12 +134,17 @@ def update(policy: Policy, learner: Learner, samples: Sequence[Sample], *, step:
             beta=settings.beta,
         )
         result.loss.backward()
-        _add(sums, {**result.sums, "loss": float(result.loss.detach()) * tokens, "entropy": float(-old_C.sum())})
+        _add(
+            sums,
+            {**result.sums, "loss": float(result.loss.detach()) * tokens, "entropy": float(-old_C.sum())},
+        )
     metrics = {name: value / max(tokens, 1.0) for name, value in sums.items()}
     return {**metrics, **learner.step(step), **gap, "tokens": tokens, "samples": count}
 
 
-def imitate(policy: Policy, learner: Learner, samples: Sequence[Sample], *, step: int, seed: int, max_tokens: int) -> dict[str, float]:
+def imitate(
+    policy: Policy, learner: Learner, samples: Sequence[Sample], *, step: int, seed: int, max_tokens: int
+) -> dict[str, float]:
     """One step of imitation: mean token negative log-likelihood, mean over samples."""
     count = sum(s.weight for s in samples)
     tokens = sum(len(s.completion_ids) for s in samples)

@@ -1,0 +1,140 @@
+"""A configuration -> live objects: the one place where the rooms are wired together."""
+
+from dataclasses import dataclass
+
+import torch
+
+from seminar.agents.agent import Agent, Team
+from seminar.agents.chat import Chat
+from seminar.config import Base, Common, File, Generated, Lora, MadaConfig, Sampling, Source, Training
+from seminar.engines.hf import HfEngine
+from seminar.models.embedded import resolve
+from seminar.models.policy import Policy, load_policy
+from seminar.protocols.debate import Debate, DebateForm, Prompts
+from seminar.rewards.verify import Graders
+from seminar.tasks import generated, named
+from seminar.tasks.mapping import load_mapped
+from seminar.tasks.taskset import TaskSet, decontaminate
+from seminar.train.update import Learner, PolicyLoss, Schedule
+
+MARGIN = 64
+"""Tokens a debate prompt needs beside the question and the answers: opening, closing, one line an agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What every method works with."""
+
+    policy: Policy
+    chat: Chat
+    engine: HfEngine
+    grader: Graders
+
+
+def world(base: Base) -> World:
+    """Load the base model and put an engine and a grader beside it."""
+    if base.threads is not None:
+        torch.set_num_threads(base.threads)
+    policy = load_policy(resolve(base.model), dtype=getattr(torch, base.dtype), device=base.device)
+    return World(policy=policy, chat=Chat(policy.tokenizer), engine=HfEngine(policy), grader=Graders())
+
+
+def tasks(source: Source, *, seed: int, split: generated.Split) -> TaskSet:
+    """Load one source; `split` picks the share of generated tasks, which is disjoint from every other."""
+    if isinstance(source, Generated):
+        made = generated.problems(source.kind, count=source.count, seed=seed, split=split)
+        return TaskSet(name=f"{source.kind}-{split}", tasks=tuple(made))
+    if isinstance(source, File):
+        return load_mapped(source.path, domain=source.domain, split=source.split, **source.columns)
+    return named.load(source.name, path=source.path, split=source.split)
+
+
+def evaluation_tasks(config: Common) -> list[TaskSet]:
+    """The benchmarks of the final evaluation."""
+    return [tasks(source, seed=config.seed, split="evaluation") for source in config.data.evaluation]
+
+
+def training_tasks(config: Common) -> TaskSet:
+    """The training tasks, without those that any evaluation set holds (dropped ones are named in it)."""
+    return decontaminate(tasks(config.data.train, seed=config.seed, split="train"), evaluation_tasks(config))
+
+
+def add_adapter(policy: Policy, name: str, lora: Lora, *, seed: tuple[int, ...]) -> None:
+    """Put a blank adapter on the base."""
+    policy.add(name, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, targets=lora.targets, seed=seed)
+
+
+def learner(policy: Policy, adapter: str, training: Training, *, steps: int) -> Learner:
+    """The optimizer of one agent."""
+    schedule = Schedule(lr=training.lr, steps=steps, warmup=training.lr_warmup, floor=training.lr_floor)
+    return Learner(policy, adapter, schedule=schedule, max_grad_norm=training.max_grad_norm)
+
+
+def policy_loss(config: Common, training: Training, *, reference: str | None) -> PolicyLoss:
+    """The loss of one role."""
+    return PolicyLoss(
+        loss=training.loss,
+        clip_low=training.clip,
+        clip_high=training.clip if training.clip_high is None else training.clip_high,
+        beta=training.beta,
+        reference=reference,
+        max_completion=config.limits.completion,
+        max_tokens=config.update.max_tokens,
+        max_gap=config.update.max_gap,
+    )
+
+
+def debate_form(config: MadaConfig, chat: Chat) -> DebateForm:
+    """How answers are shown in this recipe."""
+    texts = {name: text for name, text in config.debate.prompts.model_dump().items() if text is not None}
+    return DebateForm(
+        chat=chat,
+        prompts=Prompts(**texts),
+        visible=config.debate.visible,
+        visible_tokens=config.limits.visible,
+        max_prompt_tokens=max_debate_prompt(config),
+    )
+
+
+def max_debate_prompt(config: MadaConfig) -> int:
+    """Most tokens of a critic's prompt: the question's and every visible answer's."""
+    answers = max(config.debate.generators, config.debate.critics)
+    return config.limits.prompt + answers * (config.limits.visible + MARGIN)
+
+
+def debate(config: MadaConfig, form: DebateForm) -> Debate:
+    """The recipe's debate between its named agents."""
+    return Debate(
+        form=form,
+        generators=generator_names(config),
+        critics=critic_names(config),
+        rounds=config.debate.rounds,
+        stop=config.debate.stop,
+    )
+
+
+def generator_names(config: MadaConfig) -> tuple[str, ...]:
+    """generator-0, generator-1, ..."""
+    return tuple(f"generator-{i}" for i in range(config.debate.generators))
+
+
+def critic_names(config: MadaConfig) -> tuple[str, ...]:
+    """critic-0, critic-1, ..."""
+    return tuple(f"critic-{j}" for j in range(config.debate.critics))
+
+
+def team(
+    world: World, adapters: dict[str, str | None], *, sampling: Sampling, max_tokens: int, max_prompt: int
+) -> Team:
+    """Agents by name, each with its adapter, all sampling alike."""
+    agents = {
+        name: Agent(
+            name=name,
+            adapter=adapter,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=max_tokens,
+        )
+        for name, adapter in adapters.items()
+    }
+    return Team(agents=agents, engine=world.engine, chat=world.chat, max_prompt_tokens=max_prompt)

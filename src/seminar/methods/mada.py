@@ -1,0 +1,290 @@
+"""MADA-RL (arXiv 2607.18006), its stages in order: a configuration and a run folder -> a trained debate team.
+
+Algorithm 2 of the paper from top to bottom: generators, debate set, critics; then Algorithm 1 as the evaluation. Every
+stage is resumable and leaves its artefacts in the run folder (`adapters/`, `debate_set.jsonl`, `results.json`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from seminar import build, rollout
+from seminar.agents.agent import Team, stable_hash
+from seminar.atomic import atomic_dir
+from seminar.config import Generated, MadaConfig, Sampling, Training
+from seminar.console import Console
+from seminar.errors import ConfigError
+from seminar.evaluate.run import evaluate
+from seminar.protocols.base import Protocol
+from seminar.protocols.debate import Critique, DebateForm, Question
+from seminar.rewards.base import Reward
+from seminar.rewards.length import accuracy, length
+from seminar.runlog import RunFolder
+from seminar.stopping import StopRequest
+from seminar.tasks import generated
+from seminar.tasks.taskset import Split, TaskSet
+from seminar.train.imitation import example, imitate_all
+from seminar.train.trainer import Job, check_failures, train
+from seminar.train.update import Learner, Schedule
+from seminar.types import Sample, Task
+
+WARMUP = "warmup"
+"""Adapter that imitation makes and that agents then start from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mada:
+    """A run under way: its settings and everything the stages share."""
+
+    config: MadaConfig
+    world: build.World
+    form: DebateForm
+    run: RunFolder
+    console: Console
+    stop: StopRequest
+
+    def train(self) -> bool:
+        """Run every stage that is not finished; False when a stop was asked for (what was done is saved)."""
+        config = self.config
+        if config.warmup is not None:
+            self._stage(WARMUP, self._warm_up)
+        parts = build.training_tasks(config).split(
+            config.debate.generators
+            if config.data.part is None
+            else [config.data.part] * config.debate.generators,
+            validation=config.data.validation,
+            seed=config.seed,
+        )
+        for index, name in enumerate(build.generator_names(config)):
+            if not self._stage(
+                name, lambda i=index, n=name: self._train_generator(n, parts.parts[i], parts.validation)
+            ):
+                return False
+        if not self._stage("debate_set", lambda: self._build_debate_set(parts)):
+            return False
+        debates = self._debate_tasks()
+        for name in build.generator_names(config):
+            self.world.policy.remove(name)
+        for index, name in enumerate(build.critic_names(config)):
+            if not self._stage(
+                name, lambda i=index, n=name: self._train_critic(n, debates.parts[i], debates.validation)
+            ):
+                return False
+        for name in build.generator_names(config):
+            self.world.policy.load(name, self.run.adapter(name))
+        return evaluate(config, self.world, self.form, run=self.run, console=self.console, stop=self.stop)
+
+    # -- stages -------------------------------------------------------------------------------------------------
+
+    def _warm_up(self) -> dict[str, Any]:
+        """Imitate worked solutions, alone and behind debate prompts that quote right and wrong answers."""
+        config, warmup = self.config, self.config.warmup
+        assert warmup is not None
+        self.run.rewind(WARMUP)
+        build.add_adapter(self.world.policy, WARMUP, config.lora, seed=(config.seed, stable_hash(WARMUP)))
+        schedule = Schedule(lr=warmup.lr, steps=warmup.steps, warmup=0.1, floor=0.1)
+        imitate_all(
+            self.world.policy,
+            Learner(self.world.policy, WARMUP, schedule=schedule, max_grad_norm=1.0),
+            self._examples(count=warmup.steps * warmup.batch),
+            stage=WARMUP,
+            steps=warmup.steps,
+            batch=warmup.batch,
+            seed=config.seed,
+            max_tokens=config.update.max_tokens,
+            run=self.run,
+            console=self.console,
+        )
+        return {}
+
+    def _train_generator(self, name: str, part: TaskSet, validation: TaskSet) -> dict[str, Any] | None:
+        """GRPO on the agent's own part, alone (paper, section 3.1)."""
+        protocol = Question(form=self.form, agent=name, samples=self.config.generator.group)
+        return self._train(name, self.config.generator, "generator", protocol, part, validation)
+
+    def _train_critic(self, name: str, part: TaskSet, validation: TaskSet) -> dict[str, Any] | None:
+        """The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section 3.3)."""
+        protocol = Critique(form=self.form, critic=name, samples=self.config.critic.group)
+        return self._train(name, self.config.critic, "critic", protocol, part, validation)
+
+    def _build_debate_set(self, parts: Split) -> dict[str, Any] | None:
+        """Every best generator answers every training and validation question once (paper, section 3.1, D')."""
+        config = self.config
+        names = build.generator_names(config)
+        team = self._team({n: n for n in names}, config.generator.temperature)
+        tasks = [("train", t) for part in parts.parts for t in part.tasks]
+        tasks += [("validation", t) for t in parts.validation.tasks]
+        size = config.evaluation.chunk
+        with self.run.table("debate_set") as table:
+            done = table.num_chunks
+            self.console.stage("debate_set", total=-(-len(tasks) // size), done=done)
+            for chunk in range(done, -(-len(tasks) // size)):
+                rows = tasks[chunk * size : (chunk + 1) * size]
+                table.append(self._answers(rows, names, team, chunk=chunk))
+                self.console.step(chunk + 1, {}, tokens_s=float("nan"))
+                if self.stop.requested:
+                    return None
+        return {"questions": len(tasks)}
+
+    # -- what the stages are made of ----------------------------------------------------------------------------
+
+    def _stage(self, name: str, work: Callable[[], dict[str, Any] | None]) -> bool:
+        """Do a stage unless it is done; its adapter, if it has one, is then in the policy and on disk."""
+        policy, folder = self.world.policy, self.run.adapter(name)
+        if not self.run.stage_done(name):
+            facts = work()
+            if facts is None:
+                return False
+            if name in policy.versions:
+                with atomic_dir(folder) as new:
+                    policy.save(name, new)
+            self.run.mark_done(name, facts)
+        elif folder.is_dir():
+            policy.load(name, folder)
+        if name in policy.versions:
+            self.world.engine.load_adapter(name, version=policy.versions[name])
+        return True
+
+    def _train(
+        self, name: str, training: Training, role: str, protocol: Protocol, part: TaskSet, validation: TaskSet
+    ) -> dict[str, Any] | None:
+        config, policy = self.config, self.world.policy
+        reference = WARMUP if config.warmup else None
+        if reference is None:
+            build.add_adapter(policy, name, config.lora, seed=(config.seed, stable_hash(name)))
+        else:
+            policy.copy(reference, name)
+        steps = training.steps or round(training.epochs * len(part.tasks) / training.prompts)
+        team = self._team({name: name}, training.temperature)
+        job = Job(
+            stage=name,
+            team=team,
+            policy=policy,
+            learner=build.learner(policy, name, training, steps=steps),
+            protocol=protocol,
+            tasks=part,
+            rewards=rewards(config),
+            grader=self.world.grader,
+            schemes={role: training.advantage},
+            accuracy_weight=config.reward.accuracy,
+            loss=build.policy_loss(config, training, reference=reference),
+            prompts=training.prompts,
+            steps=steps,
+            seed=config.seed,
+            validate=lambda: self._validate(replace(protocol, samples=1), team, validation),
+            validate_every=training.validate_every,
+            max_failed_fraction=config.max_failed_fraction,
+            episodes_every=config.logging.episodes_every,
+            checkpoint_every=config.logging.checkpoint_every,
+        )
+        best = train(job, run=self.run, console=self.console, stop=self.stop)
+        if best is None:
+            return None
+        return {
+            "best_step": best.step,
+            "validation": best.accuracy,
+            "advantage": training.advantage,
+            "steps": steps,
+        }
+
+    def _validate(self, protocol: Protocol, team: Team, validation: TaskSet) -> float:
+        """Share of right answers on the validation part, one sample each, with the same random numbers every time."""
+        seed = (self.config.seed, stable_hash("validation"))
+        episodes = rollout.play(validation.tasks, protocol, team, seed=seed)
+        check_failures(episodes, limit=self.config.max_failed_fraction, where="validation")
+        graded = rollout.verdicts(episodes, self.world.grader)
+        return float(np.mean([v.correct for by_key in graded for v in by_key.values()]))
+
+    def _answers(
+        self, rows: Sequence[tuple[str, Task]], names: Sequence[str], team: Team, *, chunk: int
+    ) -> list[dict[str, Any]]:
+        """Rows of the debate set: texts, tokens, correctness and acc_G of one chunk of questions."""
+        columns = []
+        for name in names:
+            seed = (self.config.seed, stable_hash("debate_set"))
+            episodes = rollout.play(
+                [task for _, task in rows], Question(form=self.form, agent=name), team, seed=seed
+            )
+            check_failures(episodes, limit=0.0, where=f"debate_set, chunk {chunk}")
+            columns.append(zip(episodes, rollout.verdicts(episodes, self.world.grader), strict=True))
+        made = []
+        for (split, task), *column in zip(rows, *columns, strict=True):
+            turns = [episode.turns[0] for episode, _ in column]
+            correct = [by_key[turn.key].correct for turn, (_, by_key) in zip(turns, column, strict=True)]
+            made.append(
+                {
+                    "id": task.id,
+                    "split": split,
+                    "question": task.question,
+                    "gold": task.gold,
+                    "domain": task.domain,
+                    "answers": [turn.text for turn in turns],
+                    "tokens": [len(turn.completion_ids) for turn in turns],
+                    "correct": correct,
+                    "acc_g": float(np.mean(correct)),
+                    "temperature": turns[0].temperature,
+                    "adapters": {turn.adapter: turn.adapter_version for turn in turns},
+                }
+            )
+        return made
+
+    def _debate_tasks(self) -> Split:
+        """The debate set as tasks: a fresh seeded partition among the critics, validation apart."""
+        tasks: dict[str, list[Task]] = {"train": [], "validation": []}
+        with self.run.table("debate_set") as table:
+            for row in table.rows():
+                meta = {"answers": row["answers"], "acc_g": row["acc_g"]}
+                task = Task(
+                    id=row["id"], question=row["question"], gold=row["gold"], domain=row["domain"], meta=meta
+                )
+                tasks[row["split"]].append(task)
+        train_set = TaskSet(name="debates", tasks=tuple(tasks["train"]))
+        parts = train_set.split(max(1, self.config.debate.critics), seed=self.config.seed + 1)
+        return parts._replace(validation=TaskSet(name="debates/validation", tasks=tuple(tasks["validation"])))
+
+    def _team(self, adapters: dict[str, str | None], temperature: float) -> Team:
+        limits = self.config.limits
+        return build.team(
+            self.world,
+            adapters,
+            sampling=Sampling(temperature=temperature),
+            max_tokens=limits.completion,
+            max_prompt=build.max_debate_prompt(self.config),
+        )
+
+    def _examples(self, *, count: int) -> list[Sample]:
+        """Half of the examples are bare questions, half are debate prompts; all end in the worked solution."""
+        source = self.config.data.train
+        if not isinstance(source, Generated):
+            raise ConfigError(
+                f"warmup: data.train.type is {source.type}; imitation needs worked solutions, which generated tasks "
+                "have. Use data.train.type: generated, or no warmup."
+            )
+        rng = np.random.default_rng((self.config.seed, stable_hash(WARMUP)))
+        eos = self.world.policy.tokenizer.eos_token_id
+        samples = []
+        for index, task in enumerate(
+            generated.problems(source.kind, count=count, seed=self.config.seed, split="warmup")
+        ):
+            messages = self.form.question(task)
+            if index % 2:
+                answers = [corrupted(task, rng) for _ in build.generator_names(self.config)]
+                messages = self.form.show(task, answers, seed=(self.config.seed, index)).messages
+            samples.append(example(self.world.chat, messages, task.meta["solution"], eos=eos, agent=WARMUP))
+        return samples
+
+
+def rewards(config: MadaConfig) -> dict[str, tuple[float, Reward]]:
+    """R = 2 R_acc + R_len (paper, section 3.2)."""
+    return {"accuracy": (config.reward.accuracy, accuracy), "length": (config.reward.length, length)}
+
+
+def corrupted(task: Task, rng: np.random.Generator) -> str:
+    """A worked solution to quote in a warm-up prompt: right half of the time, else off by a little at its end."""
+    solution, gold = str(task.meta["solution"]), int(task.gold)
+    wrong = gold + int(rng.integers(1, 10)) * (1 if rng.random() < 0.5 else -1)
+    if rng.random() < 0.5:
+        return solution
+    return solution.replace(f"\\boxed{{{gold}}}", f"\\boxed{{{wrong}}}").replace(f"= {gold} ", f"= {wrong} ")
