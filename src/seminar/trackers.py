@@ -70,7 +70,7 @@ class WandB:
 
 
 class Trackio:
-    """A trackio run named after the folder and its id; steps played again after a kill appear twice, equal."""
+    """A trackio run named after folder and id; steps played again after a kill appear twice, equal."""
 
     def __init__(self, folder: Path, *, run_id: str, config: Mapping[str, Any]) -> None:
         """Raises ImportError where trackio is missing."""
