@@ -1,13 +1,13 @@
 """Values and one terminal reward of a draft -> advantages and value targets by token. Pure numpy, float64.
 
-Generalised advantage estimation (Schulman et al. 2016, arXiv 1506.02438, eq. 16) over the units of a completion:
+Generalised advantage estimation (Schulman et al. 2016, arXiv 1506.02438, eq. 16) over a completion's units:
 
-    delta_u = r_u + gamma * V_(u+1) - V_u       r_u is the reward at the last unit and 0 before; V behind it is 0
+    delta_u = r_u + gamma * V_(u+1) - V_u      r_u is the reward at the last unit, 0 before; V behind it is 0
     A_u     = delta_u + gamma * lam * A_(u+1)
     target  = A_u + V_u
 
-A unit is a token or a Chain-of-Draft step (DRAFT-RL leaves it open). Over tokens, gamma .99 shrinks a reward 80
-tokens away to .45; over steps it hardly shrinks.
+A unit is a token or a Chain-of-Draft step (DRAFT-RL leaves it open). Over tokens, gamma .99 shrinks a reward
+80 tokens away to .45; over steps it hardly shrinks.
 """
 
 from collections.abc import Sequence
