@@ -27,12 +27,15 @@ def write_manifest(folder: Path, *, config: Mapping[str, Any], facts: Mapping[st
 
 def read_versions(path: Path) -> dict[str, Any]:
     """versions.json of a run folder. Raises RunError: not a run folder, or one of another version."""
-    if not (path / "versions.json").is_file():
-        raise RunError(
-            f"{path} is not a run folder (no versions.json in it); "
-            "give the path of a folder that `seminar train` made."
-        )
-    versions = read_json(path / "versions.json")
+    try:
+        versions = read_json(path / "versions.json")
+    except RunError as error:
+        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            raise RunError(
+                f"{path} is not a run folder (no versions.json in it); "
+                "give the path of a folder that `seminar train` made."
+            ) from error
+        raise
     if versions.get("run_folder") != RUN_FOLDER:
         raise RunError(
             f"{path} is a run folder of version {versions.get('run_folder')}; this seminar reads version "
@@ -75,7 +78,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read ({error}); restore it, or start a new run folder.") from error
+        raise RunError(
+            f"{path} cannot be read ({error}); restore it or its permissions, or start a new run folder."
+        ) from error
     if not isinstance(facts, dict):
         raise RunError(f"{path} is not a JSON object; restore it, or start a new run folder.")
     return facts

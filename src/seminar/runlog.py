@@ -47,8 +47,12 @@ class RunFolder:
         self._lock = -1
         if write:
             self._lock = _lock(path)
-            self.leftovers_removed = sweep(path)
-            self._logs = {name: JsonLines(path / f"{name}.jsonl") for name in _LOGS}
+            try:
+                self.leftovers_removed = sweep(path)
+                self._logs = {name: JsonLines(path / f"{name}.jsonl") for name in _LOGS}
+            except BaseException:
+                self.close()
+                raise
 
     @classmethod
     def create(cls, path: Path, *, config: Mapping[str, Any], facts: Mapping[str, Any]) -> Self:
@@ -56,7 +60,9 @@ class RunFolder:
 
         The folder appears with its settings or not at all. Raises RunError where `path` is in use.
         """
-        if path.is_dir() and any(path.iterdir()):
+        with writing(path):
+            in_use = path.is_dir() and any(path.iterdir())
+        if in_use:
             raise RunError(
                 f"{path} is not empty; a new run needs a folder that is empty or absent. "
                 "To go on with the run in it add --resume, to start anew choose another folder."
