@@ -67,7 +67,7 @@ class File(Section):
     domain: Literal["maths", "qa", "choice", "code"] = "maths"
     """How answers are graded."""
     columns: dict[str, str] = {}
-    """Task field -> column, for question, gold, choices, context, tests, id; missing ones keep their own name."""
+    """Task field -> column, for question, gold (`answer` if not named), choices, context, tests and id."""
 
 
 Source = Annotated[Generated | Named | File, Field(discriminator="type")]

@@ -1,26 +1,44 @@
 """Rows and a mapping of their columns -> a task set; rows that nobody could grade are dropped and named."""
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from seminar.errors import DataError
+from seminar.errors import ConfigError, DataError
+from seminar.tasks.maths import check_gold
 from seminar.tasks.rows import Row, read_rows
 from seminar.tasks.taskset import TaskSet
 from seminar.types import Domain, Task
 
+Value = TypeVar("Value", str, int)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+Dropped = tuple[str, str]
+"""(id, reason) of a row that becomes no task."""
 
-def assemble(rows: Iterable[Row], adapt: Callable[[Row, int], Task], *, name: str) -> TaskSet:
-    """Rows -> a task set; `adapt` makes a task of a row and its number. Unusable tasks go to `dropped`."""
-    tasks, dropped = [], []
-    for number, row in enumerate(rows):
-        task = adapt(row, number)
-        if reason := unusable(task):
-            dropped.append((task.id, reason))
+
+def assemble(rows: Iterable[Row], adapt: Callable[[Row], Task | Dropped], *, name: str) -> TaskSet:
+    """Rows -> a task set; `adapt` makes a task of a row. A task that nobody could grade is dropped."""
+    tasks: list[Task] = []
+    dropped: list[Dropped] = []
+    for row in rows:
+        try:
+            made = adapt(row)
+        except (AttributeError, KeyError, SyntaxError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{row.where}: a column does not hold what {name} needs ({type(error).__name__}: {error}). "
+                "Check the columns of the file and the mapping."
+            ) from error
+        if isinstance(made, Task):
+            reason = unusable(made)
+            made = (made.id, reason) if reason else made
+        if isinstance(made, Task):
+            tasks.append(replace(made, source=name))
         else:
-            tasks.append(task)
+            dropped.append(made)
     return TaskSet(name=name, tasks=tuple(tasks), dropped=tuple(dropped))
 
 
@@ -29,10 +47,10 @@ def load_mapped(
     *,
     domain: Domain = "maths",
     question: str = "question",
-    gold: str | None = "answer",
-    choices: str | Sequence[str] | None = None,
+    gold: str = "answer",
+    choices: str | Sequence[str] = "choices",
     context: str | None = None,
-    tests: str | None = None,
+    tests: str = "tests",
     id: str | None = None,
     meta: Sequence[str] = (),
     config: str | None = None,
@@ -41,25 +59,24 @@ def load_mapped(
 ) -> TaskSet:
     """Any set by a mapping of its columns, from a hub id or a local file.
 
-    `choices` names one column with a list, or one column an option; the gold of a choice task is a letter,
-    a 0-based number or the option's text. `context` names a column with a text or with (title, text) pairs,
-    `tests` one with Python source or a list of it. Without `id` the rows are numbered. Columns in `meta` are
-    kept as they are.
+    `gold` is read for all domains but code, `choices` for choice, `tests` for code. `choices` names one column
+    with a list, or one column an option; the gold of a choice task is a letter, a 0-based number or the option's
+    text. `context` names a column with a text or with (title, text) pairs, `tests` one with Python source or a
+    list of it. Without `id` the rows are numbered. Columns in `meta` are kept as they are.
     """
     label = name or Path(source).stem
 
-    def adapt(row: Row, number: int) -> Task:
-        options = _options(row, choices)
-        answer = row[gold] if gold else None
+    def adapt(row: Row) -> Task:
+        options = as_options(row, choices) if domain == "choice" else ()
+        answer = None if domain == "code" else row[gold]
         return Task(
-            id=as_text(row[id]) if id else str(number),
+            id=as_text(row[id]) if id else str(row.number),
             question=as_text(row[question]),
             gold=as_letter(answer, options) if domain == "choice" else as_text(answer),
             domain=domain,
-            source=label,
             choices=options,
-            context=_paragraphs(row, context) if context else (),
-            tests=as_source(row[tests]) if tests else "",
+            context=_paragraphs(row[context]) if context else (),
+            tests=as_source(row[tests]) if domain == "code" else "",
             meta={column: row[column] for column in meta},
         )
 
@@ -74,37 +91,47 @@ def unusable(task: Task) -> str | None:
         return _bad_tests(task.tests)
     if not task.gold.strip():
         return "there is no gold answer"
+    if task.domain == "maths" and (reason := check_gold(task.gold)):
+        return f"gold `{task.gold:.60}`: {reason}"
     if task.domain == "choice" and task.gold not in [*LETTERS[: len(task.choices)]]:
         return f"gold `{task.gold}` is no letter, number or text of the {len(task.choices)} options"
     return None
 
 
+def chosen(what: str, asked: Collection[Value], known: Iterable[Value]) -> list[Value]:
+    """The values asked for, all known ones where none is asked; an unknown one is a ConfigError."""
+    allowed = list(known)
+    for value in asked:
+        if value not in allowed:
+            near = get_close_matches(str(value), map(str, allowed), n=1, cutoff=0.0)[0]
+            raise ConfigError(
+                f"{what} holds `{value}`; known are {', '.join(map(str, allowed))}. The nearest is `{near}`."
+            )
+    return list(asked) or allowed
+
+
 def as_text(cell: Any) -> str:
     """A cell as text without outer blanks; a whole float loses its `.0` (27.0 -> `27`), None is empty."""
+    if isinstance(cell, list | dict):
+        raise TypeError(f"{cell!r:.60} where a text or a number is needed")
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         cell = int(cell)
-    return "" if cell is None else str(cell).strip()
+    return "" if cell is None or cell != cell else str(cell).strip()  # a missing number is one unlike itself
 
 
 def as_letter(answer: Any, choices: Sequence[str]) -> str:
     """The letter of a gold given as letter, 0-based number or an option's text; else the answer as text."""
     letters: list[str] = [*LETTERS[: len(choices)]]
-    if isinstance(answer, int) and 0 <= answer < len(letters):
-        return letters[answer]
+    if isinstance(answer, int | float) and answer in range(len(letters)):
+        return letters[int(answer)]
     text = as_text(answer)
     if text not in letters and list(choices).count(text) == 1:
         return letters[list(choices).index(text)]
     return text
 
 
-def as_source(cell: Any) -> str:
-    """Python source from a cell that holds it, or a list of its pieces; line ends become those of Unix."""
-    return (cell if isinstance(cell, str) else "\n".join(cell)).replace("\r\n", "\n")
-
-
-def _options(row: Row, choices: str | Sequence[str] | None) -> tuple[str, ...]:
-    if choices is None:
-        return ()
+def as_options(row: Row, choices: str | Sequence[str]) -> tuple[str, ...]:
+    """The options of a row, from one column that holds a list or from one column an option."""
     cells = row[choices] if isinstance(choices, str) else [row[column] for column in choices]
     if not isinstance(cells, list) or len(cells) > len(LETTERS):
         raise DataError(
@@ -114,23 +141,23 @@ def _options(row: Row, choices: str | Sequence[str] | None) -> tuple[str, ...]:
     return tuple(as_text(cell) for cell in cells)
 
 
-def _paragraphs(row: Row, column: str) -> tuple[tuple[str, str], ...]:
-    cell = row[column]
+def as_source(cell: Any) -> str:
+    """Python source from a cell that holds it, or a list of its pieces; line ends become those of Unix."""
+    return (cell if isinstance(cell, str) else "\n".join(cell)).replace("\r\n", "\n")
+
+
+def _paragraphs(cell: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(cell, str):
         return (("", cell),)
-    try:
-        return tuple((str(title), str(text)) for title, text in cell)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{row.where}: column `{column}` is {cell!r:.80}; it must hold a text or (title, text) pairs."
-        ) from error
+    return tuple((str(title), str(text)) for title, text in cell)
 
 
 def _bad_tests(tests: str) -> str | None:
     if not tests.strip():
         return "there are no tests"
     try:
-        compile(tests, "tests", "exec")
+        with warnings.catch_warnings(action="ignore"):  # an odd escape in a test is no fault of the row
+            compile(tests, "tests", "exec")
     except (SyntaxError, ValueError) as error:
         return f"the tests are not Python ({error})"
     return None

@@ -2,12 +2,13 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from seminar.errors import DataError
+from seminar.errors import ConfigError, DataError
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
 
@@ -15,9 +16,11 @@ SUFFIXES = (".jsonl", ".csv", ".parquet")
 class Row(dict[str, Any]):
     """The columns of one row; asking for one that is absent is an error that names the nearest."""
 
-    def __init__(self, columns: dict[str, Any], *, where: str) -> None:  # noqa: D107
+    def __init__(self, columns: Mapping[str, Any], *, where: str, number: int) -> None:
+        """`where` is the place for messages, `number` the 0-based position in the file or split."""
         super().__init__(columns)
         self.where = where
+        self.number = number
 
     def __missing__(self, column: str) -> Any:  # noqa: D105
         near = get_close_matches(column, self, n=1, cutoff=0.0)
@@ -26,6 +29,49 @@ class Row(dict[str, Any]):
             f"{self.where} has no column `{column}`; its columns are {', '.join(self)}. {hint.capitalize()}"
             "name the right column in the mapping, or rename it in the data."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Where a published data set lives, and how large it is known to be."""
+
+    hub: str
+    config: str | None = None
+    sizes: Mapping[str, int]
+    """Split -> rows; the first split is the default."""
+    split_of: Callable[[Row], str | None] | None = None
+    """How a row of a local file with several splits tells its own; None where a file is one split."""
+
+    def rows(self, path: str | Path | None, *, split: str | None = None) -> list[Row]:
+        """The rows of a split: from a local file, however many there are, else from the hub, counted.
+
+        Errors: DataError for bad data or a size that is not the known one, ConfigError for an unknown split.
+        """
+        chosen = split or next(iter(self.sizes))
+        if chosen not in self.sizes:
+            raise ConfigError(f"{self.hub} has no split `{chosen}`; choose one of {', '.join(self.sizes)}.")
+        if path is not None and self.split_of is None:
+            return local_rows(path, split=split)
+        if path is not None and self.split_of is not None:
+            return [row for row in local_rows(path) if self.split_of(row) in (chosen, None)]
+        rows = read_rows(self.hub, config=self.config, split=chosen)
+        if len(rows) != self.sizes[chosen]:
+            raise DataError(
+                f"{self.hub} {chosen} holds {len(rows)} rows, not {self.sizes[chosen]}: it has changed. "
+                "To use it as it is, load the hub id as a set of your own."
+            )
+        return rows
+
+
+def local_rows(path: str | Path, *, split: str | None = None) -> list[Row]:
+    """The rows of a local file. It is one split: naming another is a ConfigError."""
+    if not is_file(path):
+        raise ConfigError(
+            f"path is {path}; a file ending in {', '.join(SUFFIXES)} is needed. Convert it to one."
+        )
+    if split is not None:
+        raise ConfigError(f"split is `{split}`, but {path} is one split. Leave out the split or the path.")
+    return read_rows(path)
 
 
 def is_file(source: str | Path) -> bool:
@@ -56,10 +102,9 @@ def read_rows(source: str | Path, *, config: str | None = None, split: str | Non
 
 def _jsonl(path: Path) -> Iterator[Row]:
     with path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            where = f"{path} line {number}"
+        filled = ((place, line) for place, line in enumerate(lines, start=1) if line.strip())
+        for number, (place, line) in enumerate(filled):
+            where = f"{path} line {place}"
             try:
                 columns = json.loads(line)
             except json.JSONDecodeError as error:
@@ -68,19 +113,19 @@ def _jsonl(path: Path) -> Iterator[Row]:
                 raise DataError(
                     f"{where} is a JSON {type(columns).__name__}; each line must be one JSON object."
                 )
-            yield Row(columns, where=where)
+            yield Row(columns, where=where, number=number)
 
 
 def _csv(path: Path) -> Iterator[Row]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines)
-        for columns in reader:
+        for number, columns in enumerate(reader):
             where = f"{path} line {reader.line_num}"
             if None in columns or None in columns.values():
                 raise DataError(
                     f"{where} has another number of cells than the header; quote cells that hold commas."
                 )
-            yield Row(columns, where=where)
+            yield Row(columns, where=where, number=number)
 
 
 def _parquet(path: Path) -> Iterator[Row]:
@@ -92,7 +137,7 @@ def _parquet(path: Path) -> Iterator[Row]:
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as parquet ({error}). Check how it was written.") from error
     for number, columns in enumerate(table.to_pylist()):
-        yield Row(columns, where=f"{path} row {number}")
+        yield Row(columns, where=f"{path} row {number}", number=number)
 
 
 def _hub(hub_id: str, config: str | None, split: str | None) -> list[Row]:
@@ -110,4 +155,6 @@ def _hub(hub_id: str, config: str | None, split: str | None) -> list[Row]:
             f"{where} could not be loaded from the hub ({type(error).__name__}: {error}). "
             f"Check id and connection, or give a local file ({', '.join(SUFFIXES)}) with the same columns."
         ) from error
-    return [Row(columns, where=f"{where} row {number}") for number, columns in enumerate(table)]
+    return [
+        Row(columns, where=f"{where} row {number}", number=number) for number, columns in enumerate(table)
+    ]
