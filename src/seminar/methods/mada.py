@@ -123,7 +123,7 @@ class Mada:
             for chunk in range(done, -(-len(tasks) // size)):
                 rows = tasks[chunk * size : (chunk + 1) * size]
                 table.append(self._answers(rows, names, team, chunk=chunk))
-                self.console.step(chunk + 1, {}, tokens_s=float("nan"))
+                self.console.step(chunk + 1, {})
                 if self.stop.requested:
                     return None
         return {"questions": len(tasks)}

@@ -20,14 +20,14 @@ NAME = "seminar_packed"
 
 
 class RowMask(NamedTuple):
-    """One row's place in the packed batch and who sees what in it."""
+    """One row of the packed batch, in its order, and who sees what in it."""
 
-    start: int
-    middle: int
-    """First token behind the prompt."""
-    end: int
+    prompt: int
+    """Tokens of the prompt."""
+    completions: int
+    """Tokens of all completions."""
     mask: Tensor
-    """bool [completion tokens, row tokens]: True where the query may look."""
+    """bool [completions, prompt + completions]: True where the query may look."""
 
 
 def layout(rows: Sequence[Row], *, device: torch.device) -> tuple[RowMask, ...]:
@@ -55,19 +55,20 @@ def packed_attention(
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    # split, not slices: its backward is one concatenation instead of one zero-filled tensor a slice
+    queries = query.split([n for row in layout for n in (row.prompt, row.completions)], dim=2)
+    keys = key.split([row.prompt + row.completions for row in layout], dim=2)
+    values = value.split([row.prompt + row.completions for row in layout], dim=2)
     pieces = []
-    for start, middle, end, mask in layout:
-        k, v = key[:, :, start:end], value[:, :, start:end]
-        length = middle - start
+    for index, (prompt, _, mask) in enumerate(layout):
+        k, v = keys[index], values[index]
         pieces.append(
             scaled_dot_product_attention(
-                query[:, :, start:middle], k[:, :, :length], v[:, :, :length], is_causal=True, scale=scaling
+                queries[2 * index], k[:, :, :prompt], v[:, :, :prompt], is_causal=True, scale=scaling
             )
         )
         pieces.append(
-            scaled_dot_product_attention(
-                query[:, :, middle:end], k, v, attn_mask=mask[None, None], scale=scaling
-            )
+            scaled_dot_product_attention(queries[2 * index + 1], k, v, attn_mask=mask[None, None], scale=scaling)
         )
     return torch.cat(pieces, dim=2).transpose(1, 2).contiguous(), None
 
@@ -77,10 +78,7 @@ def _row_mask(row: Row, *, device: torch.device) -> RowMask:
     owner = torch.repeat_interleave(torch.arange(len(row.lengths), device=device), lengths)
     own = (owner[:, None] == owner[None, :]).tril()
     prompt = torch.ones(len(owner), row.prompt, dtype=torch.bool, device=device)
-    middle = row.start + row.prompt
-    return RowMask(
-        start=row.start, middle=middle, end=row.start + row.tokens, mask=torch.cat([prompt, own], dim=1)
-    )
+    return RowMask(prompt=row.prompt, completions=len(owner), mask=torch.cat([prompt, own], dim=1))
 
 
 AttentionInterface.register(NAME, packed_attention)

@@ -51,4 +51,4 @@ def imitate_all(
         metrics = imitate(policy, learner, chosen, step=step, seed=seed + step, max_tokens=max_tokens)
         row = {"stage": stage, "step": step, **metrics}
         run.log_metrics(row)
-        console.step(step + 1, row, tokens_s=float("nan"))
+        console.step(step + 1, row)

@@ -1,0 +1,55 @@
+"""`seminar train` and `seminar plan`: a recipe in, a run folder or a table of derived numbers out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seminar import config as configuration
+from seminar.console import Console
+from seminar.errors import RunError
+from seminar.methods import mada
+from seminar.plan import plan as make_plan
+from seminar.runlog import RunFolder
+from seminar.stopping import EXIT_CODE, StopRequest
+
+Recipe = Annotated[str, typer.Argument(help="YAML recipe, for instance recipes/mada/tiny.yaml.")]
+Overrides = Annotated[list[str] | None, typer.Argument(help="key=value, for instance generator.lr=1e-4.")]
+Out = Annotated[Path | None, typer.Option(help="Run folder; default runs/NAME.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show nothing but errors.")]
+
+
+def train(
+    recipe: Recipe, overrides: Overrides = None, out: Out = None, resume: Resume = False, quiet: Quiet = False
+) -> None:
+    """Train a team as a recipe says; Ctrl-C stops after the current step and saves."""
+    config = configuration.load(recipe, overrides or [])
+    folder = out or Path("runs") / config.name
+    plain = configuration.dump(config)
+    if resume:
+        run = RunFolder.open(folder, write=True)
+        run.require_config(plain)
+    else:
+        run = RunFolder.create(folder, config=plain, facts={"seed": config.seed})
+    with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
+        run.track(config.logging.track)
+        plan = make_plan(config)
+        run.write("plan.md", plan.markdown())
+        console.note(plan.summary())
+        finished = mada.train(config, run=run, console=console, stop=stop)
+    if not finished:
+        typer.echo(
+            f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} {' '.join(overrides or [])} --out {folder} --resume"
+        )
+        raise typer.Exit(EXIT_CODE)
+
+
+def show_plan(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    device: Annotated[str, typer.Option(help="Device of the estimate.")] = "h200",
+) -> None:
+    """Print the numbers a recipe implies before anything runs."""
+    config = configuration.load(recipe, overrides or [])
+    typer.echo(make_plan(config, device=device).markdown())
