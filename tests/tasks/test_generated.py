@@ -5,6 +5,7 @@ import pytest
 
 from seminar.errors import ConfigError, DataError
 from seminar.tasks.generated import MIXES, SHARES, problems
+from seminar.tasks.taskset import TaskSet, overlap
 
 KNOWN = (
     "Ben has 24 beads and finds 33 more. How many beads is that in all?",
@@ -25,6 +26,14 @@ def test_no_question_appears_twice_within_or_across_splits_whatever_the_seed(mix
         for (split_b, _), others in questions.items():
             if split_a != split_b:
                 assert not set(texts) & set(others)
+
+
+@pytest.mark.parametrize("mix", ["words", "sums"])
+def test_decontamination_finds_nothing_shared_not_even_thirteen_words_in_a_row(mix):
+    train = TaskSet(name="train", tasks=tuple(problems(mix, count=600, seed=0, split="train")))
+    evaluation = TaskSet(name="evaluation", tasks=tuple(problems(mix, count=300, seed=0, split="evaluation")))
+    found = overlap(train, evaluation)
+    assert (found.equal, found.shared) == ((), ())
 
 
 def test_a_sum_told_about_other_things_stays_in_its_split():

@@ -145,8 +145,7 @@ def _shop(rng: random.Random) -> _Problem:
     good, other = rng.sample(_GOODS, 2)
     return _Problem(
         numbers=(a, b, c),
-        question=f"{rng.choice(_NAMES)} buys {a} {good}s for {b} coins each and a {other} for {c} coins. "
-        "How many coins is that in all?",
+        question=f"{rng.choice(_NAMES)} buys {a} {good}s at {b} each and a {other} at {c}. How many coins?",
         steps=(f"{a}*{b}={a * b}.", f"{a * b}+{c}={a * b + c}."),
         answer=a * b + c,
     )
@@ -159,8 +158,8 @@ def _share(rng: random.Random) -> _Problem:
     thing = rng.choice(_THINGS)
     return _Problem(
         numbers=(a, total - a, friends),
-        question=f"{rng.choice(_NAMES)} has {a} {thing}, gets {total - a} more and shares all of them evenly "
-        f"among {friends} friends. How many {thing} does each friend get?",
+        question=f"{rng.choice(_NAMES)} shares {a} {thing} and {total - a} more among {friends} friends. "
+        "How many does each get?",
         steps=(f"{a}+{total - a}={total}.", f"{total}/{friends}={each}."),
         answer=each,
     )
