@@ -23,6 +23,7 @@ _ADVICE = {
     errno.EPERM: "writing is not permitted there; choose a folder that you may write to",
     errno.EROFS: "the disk is mounted read-only; choose a folder that you may write to",
     errno.ENOTDIR: "a part of that path is a file; choose a path made of folders",
+    errno.EEXIST: "a part of that path is a file; choose a path made of folders",
     errno.ENAMETOOLONG: "the name is longer than the file system takes; choose a shorter one",
 }
 

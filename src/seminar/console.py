@@ -103,7 +103,7 @@ class Console:
 
 def clean(text: str) -> str:
     r"""Text safe to print: what would steer a terminal or reorder a line becomes a visible escape (\x1b)."""
-    return "".join(char if _harmless(char) else ascii(char)[1:-1] for char in text.expandtabs(4))
+    return "".join(char if _harmless(char) else ascii(char)[1:-1] for char in text)
 
 
 def shorten(text: str) -> str:
@@ -115,7 +115,7 @@ def shorten(text: str) -> str:
 
 
 def _harmless(char: str) -> bool:
-    return char == "\n" or (unicodedata.category(char) not in ("Cc", "Cs") and char not in _REORDERING)
+    return char in "\n\t" or (unicodedata.category(char) not in ("Cc", "Cs") and char not in _REORDERING)
 
 
 def _signed(value: float | None) -> str:
