@@ -60,7 +60,7 @@ def _learn(run: RunFolder, *, tell: Callable[[], object], size: int) -> None:
 
 
 def die_at(number: int) -> None:
-    """Count what touches the disk from now on; at event `number` die, half-way through it if it is a write."""
+    """Count what touches the disk from now on; at event `number` die, half-way through it if it writes."""
     count, write = 0, os.write
 
     def due() -> bool:
