@@ -152,6 +152,14 @@ def test_a_run_of_thirteen_words_is_found_and_one_of_twelve_is_not() -> None:
     assert overlap(train, evaluation, words=12) == ((), (("0", "1"), ("1", "1")))
 
 
+def test_a_run_of_more_than_ten_training_tasks_is_a_turn_of_phrase() -> None:
+    evaluation = asked(f"Then {RUN}.", name="test")
+    ten = asked(*(f"Number {i}: {RUN} an hour." for i in range(10)))
+    eleven = asked(*(f"Number {i}: {RUN} an hour." for i in range(11)))
+    assert len(overlap(ten, evaluation).shared) == 10
+    assert overlap(eleven, evaluation).shared == ()
+
+
 def test_equal_questions_are_reported_as_equal_however_short() -> None:
     assert overlap(asked("What is $1+1$?"), asked("what is 1 + 1")) == ((("0", "0"),), ())
 

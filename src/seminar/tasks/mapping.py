@@ -1,5 +1,6 @@
 """Rows and a mapping of their columns -> a task set; rows that nobody could grade are dropped and named."""
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -59,10 +60,10 @@ def load_mapped(
 ) -> TaskSet:
     """Any set by a mapping of its columns, from a hub id or a local file.
 
-    `gold` is read for all domains but code, `choices` for choice, `tests` for code. `choices` names one column
-    with a list, or one column an option; the gold of a choice task is a letter, a 0-based number or the option's
-    text. `context` names a column with a text or with (title, text) pairs, `tests` one with Python source or a
-    list of it. Without `id` the rows are numbered. Columns in `meta` are kept as they are.
+    `gold` is read for all domains but code, `choices` for choice, `tests` for code. `choices` names one
+    column with a list, or one column an option; the gold of a choice task is a letter, a 0-based number or
+    the option's text. `context` names a column with a text or with (title, text) pairs, `tests` one with
+    Python source or a list of it. Without `id` the rows are numbered. Columns in `meta` are kept as they are.
     """
     label = name or Path(source).stem
 
@@ -143,7 +144,7 @@ def as_options(row: Row, choices: str | Sequence[str]) -> tuple[str, ...]:
 
 def as_source(cell: Any) -> str:
     """Python source from a cell that holds it, or a list of its pieces; line ends become those of Unix."""
-    return (cell if isinstance(cell, str) else "\n".join(cell)).replace("\r\n", "\n")
+    return re.sub(r"\r\n?", "\n", cell if isinstance(cell, str) else "\n".join(cell))
 
 
 def _paragraphs(cell: Any) -> tuple[tuple[str, str], ...]:

@@ -3,33 +3,51 @@
 import inspect
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seminar.errors import ConfigError
-from seminar.tasks import named_maths, named_text
+from seminar.tasks import named_maths as maths
+from seminar.tasks import named_text as text
 from seminar.tasks.mapping import chosen
+from seminar.tasks.rows import Published
 from seminar.tasks.taskset import TaskSet
 
-NAMED: dict[str, Callable[..., TaskSet]] = {
-    function.__name__: function
-    for function in (
-        named_maths.math500,
-        named_maths.aime24,
-        named_maths.aime25,
-        named_maths.amc23,
-        named_maths.minerva,
-        named_maths.gsm8k,
-        named_maths.math,
-        named_maths.still3,
-        named_maths.deepscaler,
-        named_maths.openrs,
-        named_text.humaneval,
-        named_text.mbpp,
-        named_text.mbpp_sanitized,
-        named_text.hotpotqa,
-        named_text.mmlu,
-        named_text.mmlu_redux,
-    )
+
+class Entry(NamedTuple):
+    """A data set that has a name here."""
+
+    load: Callable[..., TaskSet]
+    published: tuple[Published, ...]
+    """Where it lives; one part a subject where the hub keeps those apart."""
+
+    @property
+    def about(self) -> str:
+        """One line on the set."""
+        return (self.load.__doc__ or "").partition("\n")[0]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Split -> rows on the hub; the first split is the default."""
+        return {split: sum(part.sizes[split] for part in self.published) for split in self.published[0].sizes}
+
+
+NAMED = {
+    "math500": Entry(maths.math500, (maths.MATH500,)),
+    "aime24": Entry(maths.aime24, (maths.AIME24,)),
+    "aime25": Entry(maths.aime25, (maths.AIME25,)),
+    "amc23": Entry(maths.amc23, (maths.AMC23,)),
+    "minerva": Entry(maths.minerva, (maths.MINERVA,)),
+    "gsm8k": Entry(maths.gsm8k, (maths.GSM8K,)),
+    "math": Entry(maths.math, tuple(maths.MATH.values())),
+    "still3": Entry(maths.still3, (maths.STILL3,)),
+    "deepscaler": Entry(maths.deepscaler, (maths.DEEPSCALER,)),
+    "openrs": Entry(maths.openrs, (maths.OPENRS,)),
+    "humaneval": Entry(text.humaneval, (text.HUMANEVAL,)),
+    "mbpp": Entry(text.mbpp, (text.MBPP,)),
+    "mbpp_sanitized": Entry(text.mbpp_sanitized, (text.MBPP_SANITIZED,)),
+    "hotpotqa": Entry(text.hotpotqa, (text.HOTPOTQA,)),
+    "mmlu": Entry(text.mmlu, (text.MMLU,)),
+    "mmlu_redux": Entry(text.mmlu_redux, tuple(text.MMLU_REDUX.values())),
 }
 
 
@@ -48,13 +66,17 @@ def load(
     choose within a set. Errors: ConfigError for an unknown name or an option that the set does not have,
     DataError for bad data.
     """
-    function = NAMED[chosen("data.name", [name], NAMED)[0]]
+    function = NAMED[chosen("data.name", [name], NAMED)[0]].load
     options: dict[str, Any] = {"subjects": subjects, "levels": levels, "shots": shots}
     given = {option: value for option, value in options.items() if value}
     for option in given:
-        if option not in inspect.signature(function).parameters:
-            having = [other for other, make in NAMED.items() if option in inspect.signature(make).parameters]
+        if option not in _options(function):
+            having = [other for other, entry in NAMED.items() if option in _options(entry.load)]
             raise ConfigError(
                 f"{name} has no {option} to choose; only {', '.join(having)} have. Leave it out."
             )
     return function(path, split=split, **given)
+
+
+def _options(function: Callable[..., TaskSet]) -> Collection[str]:
+    return inspect.signature(function).parameters

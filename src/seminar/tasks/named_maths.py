@@ -56,7 +56,7 @@ def aime25(path: str | Path | None = None, *, split: str | None = None) -> TaskS
     """AIME 2025: 30 problems, answers 0 to 999."""
 
     def adapt(row: Row) -> Task:
-        return _task(row.number, row, _unpadded(row["answer"]))
+        return _task(row.get("id", row.number), row, _unpadded(row["answer"]))
 
     return assemble(AIME25.rows(path, split=split), adapt, name="aime25")
 
@@ -65,7 +65,7 @@ def amc23(path: str | Path | None = None, *, split: str | None = None) -> TaskSe
     """AMC 12 of 2023: 40 problems without their options; some copies hold the answers as floats."""
 
     def adapt(row: Row) -> Task:
-        return _task(row.number, row, row["answer"])
+        return _task(row.get("id", row.number), row, row["answer"])
 
     return assemble(AMC23.rows(path, split=split), adapt, name="amc23")
 

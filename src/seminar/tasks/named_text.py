@@ -122,13 +122,13 @@ def mmlu(
 
     A local file may hold several splits, told apart by a column `split`; the examples are its rows of `dev`.
     """
-    wanted = chosen("mmlu.subjects", subjects, MMLU_SUBJECTS)
-    rows = [row for row in MMLU.rows(path, split=split) if row["subject"] in wanted]
-    examples: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     if shots and split == "dev":
         raise ConfigError(
             "mmlu: split is `dev` and shots are asked, but those come from `dev`. Choose `test`."
         )
+    wanted = chosen("mmlu.subjects", subjects, MMLU_SUBJECTS)
+    rows = [row for row in MMLU.rows(path, split=split) if row["subject"] in wanted]
+    examples: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in MMLU.rows(path, split="dev") if shots else []:
         if path is None or row.get("split") == "dev":
             task = _choice(row)

@@ -3,6 +3,7 @@
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -13,6 +14,7 @@ import numpy as np
 from seminar.errors import ConfigError, DataError
 from seminar.types import Task
 
+_PHRASE_USES = 10
 _ORDER, _SPLIT = 1, 2  # keep the random streams of batches and of parts apart
 
 
@@ -132,20 +134,25 @@ def question_key(task: Task) -> str:
 def overlap(train: TaskSet, evaluation: TaskSet, *, words: int = 13) -> Overlap:
     """Training tasks with the same question as an evaluation task, or with `words` words in a row in common.
 
-    Runs of 13 words: Brown et al. 2020, appendix C. A shorter question is only compared as a whole.
+    Runs of 13 words, those of more than ten training tasks left aside as turns of phrase (`where m and n are
+    relatively prime positive integers`): Brown et al. 2020, appendix C. A shorter question is compared whole.
     """
     questions: dict[str, str] = {}
     runs: dict[tuple[str, ...], str] = {}
     for task in evaluation.tasks:
-        questions.setdefault(question_key(task), task.id)
-        for run in _runs(task, words):
+        questions.setdefault(key := question_key(task), task.id)
+        for run in _runs(key, words):
             runs.setdefault(run, task.id)
+    keys = [question_key(task) for task in train.tasks]
+    hits = [[run for run in dict.fromkeys(_runs(key, words)) if run in runs] for key in keys]
+    uses = Counter(run for found in hits for run in found)
     equal, shared = [], []
-    for task in train.tasks:
-        if (known := questions.get(question_key(task))) is not None:
+    for task, key, found in zip(train.tasks, keys, hits, strict=True):
+        telling = [run for run in found if uses[run] <= _PHRASE_USES]
+        if (known := questions.get(key)) is not None:
             equal.append((task.id, known))
-        elif (known := next((runs[run] for run in _runs(task, words) if run in runs), None)) is not None:
-            shared.append((task.id, known))
+        elif telling:
+            shared.append((task.id, runs[telling[0]]))
     return Overlap(tuple(equal), tuple(shared))
 
 
@@ -168,9 +175,9 @@ _LAYOUT = {*"$.,;:?'\"`\u2018\u2019\u201c\u201d{}", *(rf"\{command}" for command
 _SAME = {r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\leq": r"\le", r"\geq": r"\ge"}
 
 
-def _runs(task: Task, words: int) -> list[tuple[str, ...]]:
+def _runs(key: str, words: int) -> list[tuple[str, ...]]:
     # The code of a drawing is boilerplate: it would make strangers of one textbook look alike.
-    found = re.findall(r"\w+", re.sub(r"\[ asy \].*?\[ / asy \]", " ", question_key(task)))
+    found = re.findall(r"\w+", re.sub(r"\[ asy \].*?\[ / asy \]", " ", key))
     return [tuple(found[start : start + words]) for start in range(len(found) - words + 1)]
 
 
