@@ -12,6 +12,7 @@ from seminar.models.embedded import resolve
 from seminar.models.policy import Policy, load_policy
 from seminar.protocols.debate import Debate, DebateForm, Prompts
 from seminar.rewards.verify import Graders
+from seminar.runlog import RunFolder
 from seminar.tasks import generated, named
 from seminar.tasks.mapping import load_mapped
 from seminar.tasks.taskset import TaskSet, decontaminate
@@ -138,3 +139,18 @@ def team(
         for name, adapter in adapters.items()
     }
     return Team(agents=agents, engine=world.engine, chat=world.chat, max_prompt_tokens=max_prompt)
+
+
+def load_team(run: RunFolder, config: MadaConfig, world: World, *, sampling: Sampling) -> Team:
+    """The trained team of a finished run."""
+    names = (*generator_names(config), *critic_names(config))
+    for name in names:
+        world.policy.load(name, run.adapter(name))
+        world.engine.load_adapter(name, version=world.policy.versions[name])
+    return team(
+        world,
+        {name: name for name in names},
+        sampling=sampling,
+        max_tokens=config.evaluation.completion,
+        max_prompt=max_debate_prompt(config),
+    )

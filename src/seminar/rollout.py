@@ -1,7 +1,7 @@
 """Tasks -> episodes -> groups of scored turns. Batching, seeds and recorded failures live here."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from seminar.agents.agent import Team, stable_hash
@@ -26,6 +26,21 @@ def play(tasks: Sequence[Task], protocol: Protocol, team: Team, *, seed: tuple[i
         for game in active:
             game.advance([next(answers) for _ in game.asks], team=team)
     return [Episode(task=g.task, turns=tuple(g.turns), failure=g.failure) for g in games]
+
+
+def watch(task: Task, protocol: Protocol, team: Team, *, seed: tuple[int, ...]) -> Iterator[list[Turn]]:
+    """Play one task and yield the turns of each round as they come; a failure is raised."""
+    game = protocol.play(task, seed=(*seed, stable_hash(task.id)))
+    answers: list[list[Turn]] | None = None
+    while True:
+        try:
+            asks = next(game) if answers is None else game.send(answers)
+        except StopIteration:
+            return
+        for ask in asks:
+            team.check(ask)
+        answers = team.answer([(task, ask) for ask in asks], seed=seed)
+        yield [turn for turns in answers for turn in turns]
 
 
 def verdicts(episodes: Sequence[Episode], grader: Grader) -> list[dict[str, Verdict]]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 
 from seminar import config as configuration
@@ -30,8 +31,10 @@ def train(
     if resume:
         run = RunFolder.open(folder, write=True)
         run.require_config(plain)
+        for name, (then, now) in run.changed_versions().items():
+            typer.echo(f"{folder} began with {name} {then}, this is {now}: the end may differ in the last bits.", err=True)
     else:
-        run = RunFolder.create(folder, config=plain, facts={"seed": config.seed})
+        run = RunFolder.create(folder, config=plain, facts={"seed": config.seed, "threads": config.base.threads or torch.get_num_threads()})
     with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
         run.track(config.logging.track)
         plan = make_plan(config)

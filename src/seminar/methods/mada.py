@@ -16,7 +16,9 @@ from seminar.atomic import atomic_dir
 from seminar.config import Generated, MadaConfig, Sampling, Training
 from seminar.console import Console
 from seminar.errors import ConfigError
-from seminar.evaluate.run import evaluate
+from seminar.evaluate import plots, report
+from seminar.jsonl import read_rows
+from seminar.methods.mada_evaluation import evaluate
 from seminar.protocols.base import Protocol
 from seminar.protocols.debate import Critique, DebateForm, Question
 from seminar.rewards.base import Reward
@@ -73,8 +75,8 @@ class Mada:
             ):
                 return False
         for name in build.generator_names(config):
-            self.world.policy.load(name, self.run.adapter(name))
-        return evaluate(config, self.world, self.form, run=self.run, console=self.console, stop=self.stop)
+            self._load(name)
+        return self._stage("evaluation", self._evaluate)
 
     # -- stages -------------------------------------------------------------------------------------------------
 
@@ -128,6 +130,26 @@ class Mada:
                     return None
         return {"questions": len(tasks)}
 
+    def _evaluate(self) -> dict[str, Any] | None:
+        """Algorithm 1 with the trained team, the team it started from, and a single agent; then the report."""
+        config = self.config
+        names = build.generator_names(config)
+        sections = evaluate(
+            config,
+            self.world,
+            self.form,
+            start=WARMUP if config.warmup else None,
+            best=max(names, key=lambda name: float(self.run.stage_facts(name)["validation"])),
+            tasks=[task for tasks in build.evaluation_tasks(config) for task in tasks.tasks],
+            run=self.run,
+            console=self.console,
+            stop=self.stop,
+        )
+        if sections is None:
+            return None
+        write_report(self.run, config, sections)
+        return {}
+
     # -- what the stages are made of ----------------------------------------------------------------------------
 
     def _stage(self, name: str, work: Callable[[], dict[str, Any] | None]) -> bool:
@@ -140,12 +162,19 @@ class Mada:
             if name in policy.versions:
                 with atomic_dir(folder) as new:
                     policy.save(name, new)
+                facts = {**facts, "adapter_version": policy.versions[name]}
+                self.world.engine.load_adapter(name, version=policy.versions[name])
             self.run.mark_done(name, facts)
         elif folder.is_dir():
-            policy.load(name, folder)
-        if name in policy.versions:
-            self.world.engine.load_adapter(name, version=policy.versions[name])
+            self._load(name)
         return True
+
+    def _load(self, name: str) -> None:
+        """Put the finished adapter of a stage into the policy and the engine, under the version it had."""
+        version = self.run.stage_facts(name)["adapter_version"]
+        self.world.policy.load(name, self.run.adapter(name))
+        self.world.policy.versions[name] = version
+        self.world.engine.load_adapter(name, version=version)
 
     def _train(
         self, name: str, training: Training, role: str, protocol: Protocol, part: TaskSet, validation: TaskSet

@@ -1,0 +1,148 @@
+"""A trained debate team and tasks -> what the paper measures and what it lacks, as rows of a report (methods.md 1.4)."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+from seminar import build
+from seminar.config import MadaConfig, Sampling
+from seminar.console import Console
+from seminar.evaluate import estimates, metrics
+from seminar.evaluate.metrics import Scored
+from seminar.evaluate.report import Row, Section
+from seminar.evaluate.run import Entry, play_all
+from seminar.protocols.base import Protocol
+from seminar.protocols.debate import DebateForm, Question
+from seminar.runlog import RunFolder
+from seminar.stopping import StopRequest
+from seminar.types import Task
+
+SPARE = 1.5
+"""Samples of the equal-token vote: this many times the calls of a debate, so that few pools fall short."""
+
+
+def evaluate(
+    config: MadaConfig,
+    world: build.World,
+    form: DebateForm,
+    *,
+    start: str | None,
+    best: str,
+    tasks: Sequence[Task],
+    run: RunFolder,
+    console: Console,
+    stop: StopRequest,
+) -> list[Section] | None:
+    """Play the trained team, the team it started from and a single agent's samples, at every sampling of the recipe.
+
+    `start` is the adapter all agents began with (None: the bare base), `best` the generator that votes alone. All play
+    the same tasks under the same seeds. None when a stop was asked for.
+    """
+    names = (*build.generator_names(config), *build.critic_names(config))
+    debate = build.debate(config, form)
+    calls = len(debate.generators) + (debate.rounds - 1) * len(debate.critics)
+    alone = Question(form=form, agent=best, samples=ceil(SPARE * calls))
+    plays: dict[str, tuple[Mapping[str, str | None], Protocol]] = {
+        "trained": ({name: name for name in names}, debate),
+        "start": (dict.fromkeys(names, start), debate),
+        "alone": ({best: best}, alone),
+    }
+    sections: list[Section] = []
+    for sampling in config.evaluation.samplings:
+        found: dict[str, list[Scored]] = {}
+        for name, (adapters, protocol) in plays.items():
+            label = f"{name}-T{sampling.temperature:g}-p{sampling.top_p:g}"
+            team = build.team(
+                world,
+                dict(adapters),
+                sampling=sampling,
+                max_tokens=config.evaluation.completion,
+                max_prompt=build.max_debate_prompt(config),
+            )
+            played = play_all(
+                Entry(name=label, team=team, protocol=protocol),
+                tasks,
+                repeats=config.evaluation.repeats,
+                seed=config.seed,
+                chunk=config.evaluation.chunk,
+                grader=world.grader,
+                run=run,
+                console=console,
+                stop=stop,
+            )
+            if played is None:
+                return None
+            found[name] = played
+        sections += report_sections(config, sampling, found, parameters=_trainable(world, names))
+    return sections
+
+
+def report_sections(
+    config: MadaConfig, sampling: Sampling, found: Mapping[str, list[Scored]], *, parameters: int
+) -> list[Section]:
+    """Rows of one sampling: accuracies, the paired difference, the baselines, changes, costs."""
+    trained, start, pool = found["trained"], found["start"], found["alone"]
+    ours = estimates.values(trained, metrics.debate_accuracy)
+    theirs = estimates.values(start, metrics.debate_accuracy)
+    equal, short = estimates.at_equal_tokens(pool, trained)
+    vote_alone = estimates.values(equal, metrics.vote)
+    gain = estimates.macro_difference(ours, theirs)
+    changes = estimates.changes(trained)
+    final_vote = estimates.values(trained, lambda one: metrics.vote(metrics.final_round(one)))
+    first = estimates.values(trained, lambda one: metrics.accuracy(metrics.first_round(one)))
+    title = f"temperature {sampling.temperature:g}, top-p {sampling.top_p:g}"
+    accuracy = [
+        Row("trained team, debate (mean of the final round)", estimates.macro_rate(ours)),
+        Row("team before training, debate", estimates.macro_rate(theirs)),
+        Row("trained - before, paired by task", gain),
+        Row("trained team, vote of the final round", estimates.macro_rate(final_vote)),
+        Row("single trained generator (mean of round 1)", estimates.macro_rate(first)),
+        Row(
+            "single untrained agent (mean of round 1)",
+            estimates.macro_rate(
+                estimates.values(start, lambda one: metrics.accuracy(metrics.first_round(one)))
+            ),
+        ),
+        Row(
+            f"vote of one generator's samples at the debate's tokens ({short} pools short)",
+            estimates.macro_rate(vote_alone),
+        ),
+        Row("debate - vote at equal tokens, paired by task", estimates.macro_difference(ours, vote_alone)),
+    ]
+    by_set = estimates.by_set(ours)
+    if len(by_set) > 1:
+        accuracy += [
+            Row(f"trained team on {name}", estimates.rate(values)) for name, values in by_set.items()
+        ]
+    behaviour = [
+        Row("improved: consensus wrong -> right, of all", changes.improved),
+        Row("improved, of those with a wrong consensus", changes.improved_of_wrong),
+        Row("worsened: consensus right -> wrong, of all", changes.worsened),
+        Row("worsened, of those with a right consensus", changes.worsened_of_right),
+        Row(
+            "critics agree (pairs)",
+            estimates.mean(estimates.values(trained, lambda o: metrics.agreement(metrics.final_round(o)))),
+        ),
+        Row(
+            "unanimous but wrong",
+            estimates.mean(
+                estimates.values(trained, lambda o: metrics.unanimous_wrong(metrics.final_round(o)))
+            ),
+        ),
+    ]
+    cost = [
+        Row(
+            "generated tokens a question, trained", estimates.mean(estimates.values(trained, metrics.tokens))
+        ),
+        Row("generated tokens a question, before", estimates.mean(estimates.values(start, metrics.tokens))),
+        Row("trainable parameters of the team", f"{parameters:,}"),
+        Row("gain per trainable parameter x 1e12", metrics.gain_per_parameter(gain, parameters=parameters)),
+    ]
+    return [
+        Section(title=f"Accuracy at {title}", rows=tuple(accuracy)),
+        Section(title=f"What the critics change at {title}", rows=tuple(behaviour)),
+        Section(title=f"Cost at {title}", rows=tuple(cost)),
+    ]
+
+
+def _trainable(world: build.World, names: Sequence[str]) -> int:
+    return sum(t.numel() for name in names for t in world.policy.parameters(name).values())
