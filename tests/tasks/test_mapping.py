@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from seminar.errors import DataError
+from seminar.tasks.code import exercise
 from seminar.tasks.mapping import as_letter, as_text, load_mapped
 from seminar.tasks.rows import read_rows
 
@@ -194,14 +195,24 @@ def test_context_of_another_shape_is_refused(tmp_path: Path) -> None:
         load_mapped(path, domain="qa", context="c")
 
 
-def test_tests_of_code_are_joined_and_checked(tmp_path: Path) -> None:
-    rows = [{"question": "?", "t": ["assert f(1)\r\n", "assert f(2)"]}, {"question": "?", "t": "assert ("}]
-    rows.append({"question": "?", "t": []})
-    own = load_mapped(jsonl(tmp_path / "own.jsonl", rows), domain="code", tests="t")
-    assert own.tasks[0].tests == "assert f(1)\n\nassert f(2)"
-    assert [id for id, _ in own.dropped] == ["1", "2"]
-    assert own.dropped[0][1].startswith("the tests are not Python")
-    assert own.dropped[1][1] == "there are no tests"
+def test_tests_of_code_are_joined_and_need_no_gold(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "own.jsonl", [{"question": "?", "tests": ["assert f(1)\r\n", "assert f(2)"]}])
+    (task,) = load_mapped(path, domain="code").tasks
+    assert (task.tests, task.gold, task.domain) == ("assert f(1)\n\nassert f(2)", "", "code")
+
+
+def test_a_check_of_code_is_called_on_the_entry_point(tmp_path: Path) -> None:
+    row = {"question": "?", "tests": "def check(candidate):\n    assert candidate(1)", "start": "f"}
+    (task,) = load_mapped(jsonl(tmp_path / "own.jsonl", [row]), domain="code", entry_point="start").tasks
+    assert (made := exercise(task)) is not None
+    assert (made.names, made.tests.endswith("\n\ncheck(f)\n")) == (("f",), True)
+
+
+def test_code_rows_with_unusable_tests_are_dropped_and_named(tmp_path: Path) -> None:
+    rows = [{"question": "?", "tests": tests} for tests in ("assert f(1)", "assert (", "", "assert 1 == 1")]
+    own = load_mapped(jsonl(tmp_path / "own.jsonl", rows), domain="code")
+    assert [id for id, _ in own.dropped] == ["1", "2", "3"]
+    assert own.dropped[0][1] == "the tests are no Python, or use nothing that a program defines"
 
 
 def test_meta_columns_are_kept(tmp_path: Path) -> None:

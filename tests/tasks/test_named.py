@@ -11,6 +11,7 @@ import pytest
 
 from seminar.errors import ConfigError, DataError
 from seminar.tasks import named_maths, named_text
+from seminar.tasks.code import exercise
 from seminar.tasks.named import NAMED, load
 from seminar.tasks.rows import Published, read_rows
 from seminar.tasks.taskset import TaskSet, overlap, question_key
@@ -225,7 +226,8 @@ def test_a_gold_that_cannot_be_read_is_dropped_and_named(tmp_path: Path) -> None
 def test_tests_of_humaneval_call_the_entry_point() -> None:
     first = load("humaneval", path=rows("humaneval")).tasks[0]
     assert (first.id, first.meta["entry_point"], first.gold) == ("HumanEval/0", "has_close_elements", "")
-    assert first.tests.endswith("\ncheck(has_close_elements)\n")
+    assert (made := exercise(first)) is not None
+    assert made.tests.endswith("\ncheck(has_close_elements)\n")
     assert first.question.startswith("from typing import List\n\n\ndef has_close_elements(")
 
 
@@ -266,21 +268,18 @@ def test_mbpp_shows_its_tests_and_has_unix_line_ends() -> None:
 
 @real
 def test_set_up_code_and_imports_stand_before_the_tests_of_mbpp() -> None:
-    full = [
-        task
-        for task in load("mbpp", path=rows("mbpp"), split="train").tasks
-        if "root = Node(1)" in task.tests
-    ]
-    full += [task for task in load("mbpp", path=rows("mbpp")).tasks if "root = Node(1)" in task.tests]
-    assert len(full) == 2
-    assert all(task.tests.startswith("root = Node(1)") and "Node(" not in task.question for task in full)
-    hand = [
+    full = load("mbpp", path=rows("mbpp"), split="train").tasks + load("mbpp", path=rows("mbpp")).tasks
+    trees = [task for task in full if task.tests.startswith("root = Node(1)")]
+    assert len(trees) == 2
+    assert not any("root = Node(1)" in task.question for task in trees)
+    by_hand = [
         task
         for split in ("train", "test", "validation", "prompt")
         for task in load("mbpp_sanitized", path=rows("mbpp_sanitized"), split=split).tasks
-        if task.tests.startswith("import math\n")
     ]
-    assert len(hand) == 13
+    wanting = [str(row["task_id"]) for row in read_rows(rows("mbpp_sanitized")) if row["test_imports"]]
+    assert len(wanting) == 13
+    assert all(task.tests.startswith("import math\nassert") for task in by_hand if task.id in wanting)
 
 
 @real

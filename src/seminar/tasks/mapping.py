@@ -1,7 +1,5 @@
 """Rows and a mapping of their columns -> a task set; rows that nobody could grade are dropped and named."""
 
-import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from seminar.errors import ConfigError, DataError
+from seminar.tasks.code import exercise, unix_lines
 from seminar.tasks.maths import check_gold
 from seminar.tasks.rows import Row, read_rows
 from seminar.tasks.taskset import TaskSet
@@ -22,13 +21,16 @@ Dropped = tuple[str, str]
 
 
 def assemble(rows: Iterable[Row], adapt: Callable[[Row], Task | Dropped], *, name: str) -> TaskSet:
-    """Rows -> a task set; `adapt` makes a task of a row. A task that nobody could grade is dropped."""
+    """Rows -> a task set; `adapt` makes a task of a row. What nobody could grade is dropped and named.
+
+    Errors: DataError where a column is missing or holds another kind of value: that is no fault of one row.
+    """
     tasks: list[Task] = []
     dropped: list[Dropped] = []
     for row in rows:
         try:
             made = adapt(row)
-        except (AttributeError, KeyError, SyntaxError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"{row.where}: a column does not hold what {name} needs ({type(error).__name__}: {error}). "
                 "Check the columns of the file and the mapping."
@@ -52,6 +54,7 @@ def load_mapped(
     choices: str | Sequence[str] = "choices",
     context: str | None = None,
     tests: str = "tests",
+    entry_point: str | None = None,
     id: str | None = None,
     meta: Sequence[str] = (),
     config: str | None = None,
@@ -60,25 +63,28 @@ def load_mapped(
 ) -> TaskSet:
     """Any set by a mapping of its columns, from a hub id or a local file.
 
-    `gold` is read for all domains but code, `choices` for choice, `tests` for code. `choices` names one
-    column with a list, or one column an option; the gold of a choice task is a letter, a 0-based number or
-    the option's text. `context` names a column with a text or with (title, text) pairs, `tests` one with
-    Python source or a list of it. Without `id` the rows are numbered. Columns in `meta` are kept as they are.
+    `choices` (of choice tasks) names one column with a list, or one column an option; their gold is a letter,
+    a 0-based number or the option's text. `context` names a column with a text or with (title, text) pairs.
+    Code tasks have no gold but `tests`: Python source or a list of it, which calls what a program defines, or a
+    `check(candidate)` for the function that the column `entry_point` names. Without `id` the rows are numbered.
+    Columns in `meta` are kept as they are.
     """
     label = name or Path(source).stem
 
     def adapt(row: Row) -> Task:
         options = as_options(row, choices) if domain == "choice" else ()
-        answer = None if domain == "code" else row[gold]
+        facts = {column: row[column] for column in meta}
+        if entry_point:
+            facts["entry_point"] = row[entry_point]
         return Task(
             id=as_text(row[id]) if id else str(row.number),
             question=as_text(row[question]),
-            gold=as_letter(answer, options) if domain == "choice" else as_text(answer),
+            gold="" if domain == "code" else as_letter(row[gold], options),
             domain=domain,
             choices=options,
             context=_paragraphs(row[context]) if context else (),
             tests=as_source(row[tests]) if domain == "code" else "",
-            meta={column: row[column] for column in meta},
+            meta=facts,
         )
 
     return assemble(read_rows(source, config=config, split=split), adapt, name=label)
@@ -89,7 +95,7 @@ def unusable(task: Task) -> str | None:
     if not task.question.strip():
         return "the question is empty"
     if task.domain == "code":
-        return _bad_tests(task.tests)
+        return None if exercise(task) else "the tests are no Python, or use nothing that a program defines"
     if not task.gold.strip():
         return "there is no gold answer"
     if task.domain == "maths" and (reason := check_gold(task.gold)):
@@ -144,21 +150,10 @@ def as_options(row: Row, choices: str | Sequence[str]) -> tuple[str, ...]:
 
 def as_source(cell: Any) -> str:
     """Python source from a cell that holds it, or a list of its pieces; line ends become those of Unix."""
-    return re.sub(r"\r\n?", "\n", cell if isinstance(cell, str) else "\n".join(cell))
+    return unix_lines(cell if isinstance(cell, str) else "\n".join(cell))
 
 
 def _paragraphs(cell: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(cell, str):
         return (("", cell),)
     return tuple((str(title), str(text)) for title, text in cell)
-
-
-def _bad_tests(tests: str) -> str | None:
-    if not tests.strip():
-        return "there are no tests"
-    try:
-        with warnings.catch_warnings(action="ignore"):  # an odd escape in a test is no fault of the row
-            compile(tests, "tests", "exec")
-    except (SyntaxError, ValueError) as error:
-        return f"the tests are not Python ({error})"
-    return None

@@ -1,5 +1,6 @@
 """Published sets of code, choice and reading, from the hub or a local file of that form -> task sets."""
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -13,10 +14,11 @@ from seminar.tasks.taskset import TaskSet
 from seminar.types import Task
 
 
-def _mbpp_split(row: Row) -> str:
+def _mbpp_split(row: Row) -> str | None:
     """The split of a task by its number, as the authors cut it (Austin et al. 2021, section 2.1)."""
     ends = {"prompt": 10, "test": 510, "validation": 600, "train": 974}
-    return next(split for split, last in ends.items() if int(row["task_id"]) <= last)
+    number = int(row["task_id"]) if str(row["task_id"]).isdecimal() else math.inf
+    return next((split for split, last in ends.items() if number <= last), None)
 
 
 HUMANEVAL = Published(hub="openai/openai_humaneval", sizes={"test": 164})
@@ -32,6 +34,8 @@ MBPP_SANITIZED = Published(
     sizes={"test": 257, "train": 120, "validation": 43, "prompt": 7},
     split_of=_mbpp_split,
 )
+MBPP_DEADLINE_S = 10.0
+"""The reference solution of task 123 alone takes three seconds."""
 HOTPOTQA = Published(
     hub="hotpotqa/hotpot_qa", config="distractor", sizes={"validation": 7405, "train": 90_447}
 )
@@ -68,7 +72,7 @@ def humaneval(path: str | Path | None = None, *, split: str | None = None) -> Ta
             id=row["task_id"],
             question=row["prompt"],
             domain="code",
-            tests=f"{as_source(row['test'])}\n\ncheck({row['entry_point']})\n",
+            tests=as_source(row["test"]),
             meta={"entry_point": row["entry_point"], "solution": row["prompt"] + row["canonical_solution"]},
         )
 
@@ -177,7 +181,11 @@ def _function(row: Row, text: str, before: Sequence[str]) -> Task:
         question=f"{text.strip()}\n\nIt must pass these tests:\n\n{shown}",
         domain="code",
         tests=as_source([*(line for line in before if line), shown]),
-        meta={"entry_point": _entry_point(shown, solution), "solution": solution},
+        meta={
+            "entry_point": _entry_point(shown, solution),
+            "solution": solution,
+            "deadline_s": MBPP_DEADLINE_S,
+        },
     )
 
 
