@@ -63,11 +63,11 @@ def load_mapped(
 ) -> TaskSet:
     """Any set by a mapping of its columns, from a hub id or a local file.
 
-    `choices` (of choice tasks) names one column with a list, or one column an option; their gold is a letter,
-    a 0-based number or the option's text. `context` names a column with a text or with (title, text) pairs.
-    Code tasks have no gold but `tests`: Python source or a list of it, which calls what a program defines, or a
-    `check(candidate)` for the function that the column `entry_point` names. Without `id` the rows are numbered.
-    Columns in `meta` are kept as they are.
+    `choices` (of choice tasks) names one column with a list, or one column an option; their gold is a
+    letter, a 0-based number or the option's text. `context` names a column with a text or with (title,
+    text) pairs. Code tasks have no gold but `tests`: Python source or a list of it, which calls what a
+    program defines, or a `check(candidate)` for the function that the column `entry_point` names. Without
+    `id` the rows are numbered. Columns in `meta` are kept as they are.
     """
     label = name or Path(source).stem
 
