@@ -46,8 +46,17 @@ def tasks(source: Source, *, seed: int, split: generated.Split) -> TaskSet:
         made = generated.problems(source.kind, count=source.count, seed=seed, split=split)
         return TaskSet(name=f"{source.kind}-{split}", tasks=tuple(made))
     if isinstance(source, File):
-        return load_mapped(source.path, domain=source.domain, split=source.split, **source.columns)
-    return named.load(source.name, path=source.path, split=source.split)
+        return load_mapped(
+            source.path, domain=source.domain, config=source.config, split=source.split, **source.columns
+        )
+    return named.load(
+        source.name,
+        path=source.path,
+        split=source.split,
+        subjects=source.subjects,
+        levels=source.levels,
+        shots=source.shots,
+    )
 
 
 def evaluation_tasks(config: Common) -> list[TaskSet]:

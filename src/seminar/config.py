@@ -54,6 +54,12 @@ class Named(Section):
     """Local file with the same columns, in place of the hub."""
     split: str | None = None
     """Split to load; None: the benchmark's own."""
+    subjects: tuple[str, ...] = ()
+    """Only these subjects (math, mmlu, mmlu_redux); none: all."""
+    levels: tuple[int, ...] = ()
+    """Only these levels, 1 to 5 (math); none: all."""
+    shots: Annotated[int, Field(ge=0)] = 0
+    """Worked examples before each question (mmlu; DRAFT-RL reports 0 and 5)."""
 
 
 class File(Section):
@@ -64,10 +70,12 @@ class File(Section):
     """Local file or hub id."""
     split: str | None = None
     """Split of a hub data set."""
+    config: str | None = None
+    """Config of a hub data set that has several."""
     domain: Literal["maths", "qa", "choice", "code"] = "maths"
     """How answers are graded."""
-    columns: dict[str, str] = {}
-    """Task field -> column, for question, gold (`answer` if not named), choices, context, tests and id."""
+    columns: dict[Literal["question", "gold", "choices", "context", "tests", "entry_point", "id"], str] = {}
+    """Task field -> column; without it `answer` for gold, and `question`, `choices` and `tests` for those."""
 
 
 Source = Annotated[Generated | Named | File, Field(discriminator="type")]

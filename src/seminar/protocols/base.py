@@ -4,6 +4,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
+from seminar.tasks.statement import statement
 from seminar.types import Ask, Message, Task, Turn
 
 Play = Generator[Sequence[Ask], list[list[Turn]], None]
@@ -34,5 +35,5 @@ class Solo:
 
     def play(self, task: Task, *, seed: tuple[int, ...]) -> Play:
         """Ask the agent once for `samples` completions."""
-        message: Message = {"role": "user", "content": self.prefix + task.question}
+        message: Message = {"role": "user", "content": self.prefix + statement(task)}
         yield [Ask(agent=self.agent, role=self.role, round=0, messages=(message,), samples=self.samples)]

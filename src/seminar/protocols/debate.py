@@ -11,6 +11,7 @@ from seminar.agents.chat import Chat
 from seminar.errors import ConfigError
 from seminar.protocols.base import Play
 from seminar.tasks.maths import extract_answer, normalise_answer
+from seminar.tasks.statement import statement
 from seminar.types import Ask, Message, Task, Turn
 
 Visible = Literal["full", "after_think", "answer"]
@@ -57,7 +58,7 @@ class DebateForm:
 
     def question(self, task: Task) -> tuple[Message, ...]:
         """Prompt of round 0."""
-        return (_user(self.prompts.question.format(question=task.question)),)
+        return (_user(self.prompts.question.format(question=statement(task))),)
 
     def show(self, task: Task, answers: Sequence[str], *, seed: tuple[int, ...]) -> Shown:
         """Prompt x_r: the question, then every answer of the round before, in seeded order.
@@ -88,7 +89,7 @@ class DebateForm:
     def _debate(self, task: Task, texts: Sequence[str]) -> tuple[Message, ...]:
         p = self.prompts
         quoted = "".join(p.answer.format(number=k + 1, answer=text) for k, text in enumerate(texts))
-        return (_user(p.question.format(question=task.question) + p.opening + quoted + p.closing),)
+        return (_user(p.question.format(question=statement(task)) + p.opening + quoted + p.closing),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from seminar.errors import ConfigError
 from seminar.protocols.base import Play
 from seminar.protocols.draft_prompts import ANSWERS, STRATEGIES, Prompts
 from seminar.tasks.draft_form import MAX_WORDS, Draft, parse_draft
+from seminar.tasks.statement import statement
 from seminar.types import Ask, Message, Task, Turn
 
 History = Literal["full", "summary", "none"]
@@ -127,7 +128,7 @@ class Drafts:
     def review_prompt(self, task: Task, draft: str) -> tuple[Message, ...]:
         """Prompt of a review of the text `draft`."""
         task = public(task)
-        return _user(task, self.prompts.review.format(question=task.question, draft=draft.strip()))
+        return _user(task, self.prompts.review.format(question=statement(task), draft=draft.strip()))
 
     def read(self, task: Task, turn: Turn) -> Draft:
         """A drafter's turn read in the form this protocol asks for."""
@@ -180,7 +181,7 @@ class Drafts:
             if self.cod
             else p.free_form.format(answer=answer)
         )
-        return _user(task, "".join((p.question.format(form=form, question=task.question), *behind)))
+        return _user(task, "".join((p.question.format(form=form, question=statement(task)), *behind)))
 
 
 def public(task: Task) -> Task:
