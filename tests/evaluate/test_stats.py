@@ -236,6 +236,11 @@ def test_macro_mean_of_wilson_intervals_keeps_their_skew():
     assert whole.high - whole.value == pytest.approx((part.high - part.value) / 2**0.5, rel=EXACT)
 
 
+def test_macro_mean_of_one_set_is_its_estimate_with_its_p_value():
+    part = paired_difference(FIRST, SECOND)
+    assert macro_mean([part]) == part
+
+
 def test_macro_mean_names_every_seed_once_in_order():
     parts = [replace(mean_interval(FIRST), seeds=seeds, missing=2) for seeds in ((64, 3), (3, 11))]
     assert macro_mean(parts).seeds == (3, 11, 64)

@@ -147,12 +147,14 @@ def bootstrap_difference(
 
 
 def macro_mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Unweighted mean over independent task sets, each estimated on its own tasks.
+    """Unweighted mean over independent task sets, each estimated on its own tasks; of one set, its estimate.
 
     Squared distances from value to interval end add up, each end on its own, so that Wilson intervals keep
     their skew (Zou and Donner 2008). One part whose interval cannot be told makes the whole NaN.
     """
     assert estimates, "a macro mean needs at least one task set"
+    if len(estimates) == 1:
+        return estimates[0]
     num_sets = len(estimates)
     value = sum(part.value for part in estimates) / num_sets
     return Estimate(
