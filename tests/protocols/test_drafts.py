@@ -158,6 +158,14 @@ def test_the_public_task_keeps_what_a_solver_may_see_and_nothing_else() -> None:
     assert public(task) == Task(id="t", question="q", domain="code", choices=("x",))
 
 
+def test_worked_examples_of_other_tasks_stay_in_the_prompt() -> None:
+    shot = {"question": "1 + 1?", "choices": ["2", "3"], "gold": "A"}
+    task = replace(TASK, meta={"solution": "secret", "shots": [shot]})
+    content = Drafts(agents=AGENTS).plain_prompt(task)[0]["content"]
+    assert "1 + 1?\nA. 2\nB. 3\nAnswer: A" in content
+    assert "secret" not in content
+
+
 def test_a_prompt_from_a_task_with_gold_stops_the_program() -> None:
     with pytest.raises(AssertionError, match="gold"):
         Drafts(agents=AGENTS)._messages(TASK)

@@ -20,6 +20,9 @@ History = Literal["full", "summary", "none"]
 DRAFTER = "drafter"
 REVIEWER = "reviewer"
 
+_SHOWN = ("shots",)
+"""Facts of a task's meta that belong in a prompt (`tasks.statement`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafts:
@@ -185,8 +188,9 @@ class Drafts:
 
 
 def public(task: Task) -> Task:
-    """The task without gold, tests and meta (it may hold a solution): all that a prompt is made of."""
-    return replace(task, gold="", tests="", meta={})
+    """The task without gold, tests and meta (it may hold a solution); worked examples of other tasks stay."""
+    shown = {name: task.meta[name] for name in _SHOWN if name in task.meta}
+    return replace(task, gold="", tests="", meta=shown)
 
 
 def _user(task: Task, content: str) -> tuple[Message, ...]:
