@@ -113,8 +113,17 @@ def test_the_terminal_shows_the_same_values_within_its_width():
     text = report.terminal([Section(title="Result", rows=rows), Section(title="Empty")], width=72)
     assert max(map(len, text.splitlines())) <= 72
     assert all(part in text for part in ("Result", "12.5 %", "[8.2, 18.4]", "25 of 200", "100"))
-    assert "Wilson" not in text
     assert "Empty" not in text
+
+
+def test_the_terminal_leaves_methods_and_seeds_to_the_report():
+    text = report.terminal([Section(title="R", rows=(Row("a", RATE, "%"),))], width=200)
+    assert text.splitlines()[-2].split() == ["a", "12.5", "%", "[8.2,", "18.4]", "25", "of", "200", "100"]
+
+
+def test_a_test_that_could_not_be_made_has_an_unknown_p_value():
+    text = report.markdown("T", [Section(title="R", rows=(Row("gain", replace(GAIN, p=nan), "points"),))])
+    assert line(text, "gain")[6] == "unknown"
 
 
 def test_the_terminal_takes_no_markup_from_labels():

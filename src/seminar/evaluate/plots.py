@@ -35,9 +35,9 @@ _Curve = list[tuple[int, float]]
 def plot_training(rows: Iterable[Mapping[str, Any]], *, folder: Path) -> Picture | None:
     """Draw `training.png` into `folder`; None where no row has anything to draw.
 
-    A row counts for its `agent`, or for its `stage` where it names none, and needs a `step`; null leaves a gap.
-    Agents that differ only in their number (critic-0, critic-1) share a column. `validation` is drawn as dots
-    beside accuracy. Raises ConfigError (no matplotlib), RunError (cannot write).
+    A row counts for its `agent`, or else for its `stage`, and needs a `step`; null leaves a gap. Agents that
+    differ only in their number (critic-0, critic-1) share a column. `validation` is drawn as dots beside
+    accuracy. Raises ConfigError (no matplotlib), RunError (cannot write).
     """
     curves = _curves(rows)
     panels = [name for name in _PANELS if any(name in of_agent for of_agent in curves.values())]

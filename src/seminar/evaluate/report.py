@@ -115,7 +115,7 @@ def shown(value: Estimate | float | str, unit: Unit = "") -> str:
 
 def interval(estimate: Estimate, unit: Unit = "") -> str:
     """The 95 % interval of an estimate as every table shows it."""
-    if isnan(estimate.low) or isnan(estimate.high):
+    if isnan(estimate.low):
         return "unknown"
     return f"[{_number(estimate.low, unit, bare=True)}, {_number(estimate.high, unit, bare=True)}]"
 
@@ -193,6 +193,6 @@ def _cell(text: str) -> str:
 
 
 def _fact(value: object) -> float | str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float):
         return value
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
