@@ -27,13 +27,21 @@ from seminar.runlog import RunFolder
 from seminar.stopping import StopRequest
 from seminar.tasks import generated
 from seminar.tasks.taskset import Split, TaskSet
+from seminar.train import trainer
 from seminar.train.imitation import example, imitate_all
-from seminar.train.trainer import Job, check_failures, train
 from seminar.train.update import Learner, Schedule
 from seminar.types import Sample, Task
 
 WARMUP = "warmup"
 """Adapter that imitation makes and that agents then start from."""
+
+
+def train(config: MadaConfig, *, run: RunFolder, console: Console, stop: StopRequest) -> bool:
+    """Run every stage that is not finished; False when a stop was asked for (what was done is saved)."""
+    world = build.world(config.base)
+    form = build.debate_form(config, world.chat)
+    with world.grader:
+        return Mada(config=config, world=world, form=form, run=run, console=console, stop=stop).train()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +156,8 @@ class Mada:
         if sections is None:
             return None
         write_report(self.run, config, sections)
-        return {}
+        self.console.note(report.terminal(sections))
+        return {"decontaminated": len(build.training_tasks(config).dropped)}
 
     # -- what the stages are made of ----------------------------------------------------------------------------
 
@@ -187,7 +196,7 @@ class Mada:
             policy.copy(reference, name)
         steps = training.steps or round(training.epochs * len(part.tasks) / training.prompts)
         team = self._team({name: name}, training.temperature)
-        job = Job(
+        job = trainer.Job(
             stage=name,
             team=team,
             policy=policy,
@@ -208,7 +217,7 @@ class Mada:
             episodes_every=config.logging.episodes_every,
             checkpoint_every=config.logging.checkpoint_every,
         )
-        best = train(job, run=self.run, console=self.console, stop=self.stop)
+        best = trainer.train(job, run=self.run, console=self.console, stop=self.stop)
         if best is None:
             return None
         return {
@@ -222,7 +231,7 @@ class Mada:
         """Share of right answers on the validation part, one sample each, with the same random numbers every time."""
         seed = (self.config.seed, stable_hash("validation"))
         episodes = rollout.play(validation.tasks, protocol, team, seed=seed)
-        check_failures(episodes, limit=self.config.max_failed_fraction, where="validation")
+        trainer.check_failures(episodes, limit=self.config.max_failed_fraction, where="validation")
         graded = rollout.verdicts(episodes, self.world.grader)
         return float(np.mean([v.correct for by_key in graded for v in by_key.values()]))
 
@@ -236,7 +245,7 @@ class Mada:
             episodes = rollout.play(
                 [task for _, task in rows], Question(form=self.form, agent=name), team, seed=seed
             )
-            check_failures(episodes, limit=0.0, where=f"debate_set, chunk {chunk}")
+            trainer.check_failures(episodes, limit=0.0, where=f"debate_set, chunk {chunk}")
             columns.append(zip(episodes, rollout.verdicts(episodes, self.world.grader), strict=True))
         made = []
         for (split, task), *column in zip(rows, *columns, strict=True):
@@ -317,3 +326,33 @@ def corrupted(task: Task, rng: np.random.Generator) -> str:
     if rng.random() < 0.5:
         return solution
     return solution.replace(f"\\boxed{{{gold}}}", f"\\boxed{{{wrong}}}").replace(f"= {gold} ", f"= {wrong} ")
+
+
+def write_report(run: RunFolder, config: MadaConfig, results: Sequence[report.Section]) -> None:
+    """report.md and results.json: what ran, what came out, how training went."""
+    stages = [*build.generator_names(config), *build.critic_names(config)]
+    kept = {name: run.stage_facts(name) for name in stages}
+    setting = report.facts(
+        "What ran",
+        {
+            "method": "MADA-RL, arXiv 2607.18006",
+            "base": f"{config.base.model}, {config.base.dtype}",
+            "laboratory animal": "yes: results on `tiny` say nothing about real models"
+            if config.base.model == "tiny"
+            else "no",
+            "generators learn by": config.generator.advantage,
+            "critics learn by": config.critic.advantage,
+            "critics see": f"{config.debate.visible}, at most {config.limits.visible} tokens an answer",
+            "training tasks dropped, for they are in an evaluation set": len(
+                build.training_tasks(config).dropped
+            ),
+            "seed": config.seed,
+            **{
+                f"kept adapter of {name}": f"step {f['best_step']} of {f['steps']}"
+                for name, f in kept.items()
+            },
+        },
+    )
+    picture = plots.plot_training(read_rows(run.path / "metrics.jsonl"), folder=run.path)
+    training = report.Section(title="Training", pictures=(picture,) if picture else ())
+    report.write(run.path, title=f"Run {config.name}", sections=[setting, *results, training])

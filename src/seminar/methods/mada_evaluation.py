@@ -7,7 +7,7 @@ from seminar import build
 from seminar.config import MadaConfig, Sampling
 from seminar.console import Console
 from seminar.evaluate import estimates, metrics
-from seminar.evaluate.metrics import Scored
+from seminar.evaluate.metrics import Measure, Scored
 from seminar.evaluate.report import Row, Section
 from seminar.evaluate.run import Entry, play_all
 from seminar.protocols.base import Protocol
@@ -87,47 +87,35 @@ def report_sections(
     vote_alone = estimates.values(equal, metrics.vote)
     gain = estimates.macro_difference(ours, theirs)
     changes = estimates.changes(trained)
-    final_vote = estimates.values(trained, lambda one: metrics.vote(metrics.final_round(one)))
-    first = estimates.values(trained, lambda one: metrics.accuracy(metrics.first_round(one)))
     title = f"temperature {sampling.temperature:g}, top-p {sampling.top_p:g}"
-    accuracy = [
-        Row("trained team, debate (mean of the final round)", estimates.macro_rate(ours)),
-        Row("team before training, debate", estimates.macro_rate(theirs)),
-        Row("trained - before, paired by task", gain),
-        Row("trained team, vote of the final round", estimates.macro_rate(final_vote)),
-        Row("single trained generator (mean of round 1)", estimates.macro_rate(first)),
-        Row(
-            "single untrained agent (mean of round 1)",
-            estimates.macro_rate(
-                estimates.values(start, lambda one: metrics.accuracy(metrics.first_round(one)))
-            ),
-        ),
-        Row(
-            f"vote of one generator's samples at the debate's tokens ({short} pools short)",
-            estimates.macro_rate(vote_alone),
-        ),
-        Row("debate - vote at equal tokens, paired by task", estimates.macro_difference(ours, vote_alone)),
-    ]
+    rates = {
+        "trained team, debate (mean of the final round)": ours,
+        "team before training, debate": theirs,
+        "trained team, vote of the final round": _of_final(trained, metrics.vote),
+        "single trained generator (mean of round 1)": _of_first(trained, metrics.accuracy),
+        "single agent before training (mean of round 1)": _of_first(start, metrics.accuracy),
+        "one trained generator, vote at the debate's tokens": vote_alone,
+    }
     by_set = estimates.by_set(ours)
-    if len(by_set) > 1:
-        accuracy += [
-            Row(f"trained team on {name}", estimates.rate(values)) for name, values in by_set.items()
-        ]
+    accuracy = [
+        *(Row(label, estimates.macro_rate(found_), "%") for label, found_ in rates.items()),
+        Row("trained - before", gain, "points", "paired by task"),
+        Row(
+            "debate - vote at equal tokens",
+            estimates.macro_difference(ours, vote_alone),
+            "points",
+            f"paired by task; {short} votes had too few tokens",
+        ),
+        *(Row(f"trained team on {n}", estimates.rate(v), "%") for n, v in by_set.items() if len(by_set) > 1),
+    ]
     behaviour = [
-        Row("improved: consensus wrong -> right, of all", changes.improved),
-        Row("improved, of those with a wrong consensus", changes.improved_of_wrong),
-        Row("worsened: consensus right -> wrong, of all", changes.worsened),
-        Row("worsened, of those with a right consensus", changes.worsened_of_right),
-        Row(
-            "critics agree (pairs)",
-            estimates.mean(estimates.values(trained, lambda o: metrics.agreement(metrics.final_round(o)))),
-        ),
-        Row(
-            "unanimous but wrong",
-            estimates.mean(
-                estimates.values(trained, lambda o: metrics.unanimous_wrong(metrics.final_round(o)))
-            ),
-        ),
+        Row("improved", changes.improved, "%", "consensus wrong -> right, of all"),
+        Row("improved", changes.improved_of_wrong, "%", "of those with a wrong consensus"),
+        Row("worsened", changes.worsened, "%", "consensus right -> wrong, of all"),
+        Row("worsened", changes.worsened_of_right, "%", "of those with a right consensus"),
+        Row("critics agree", estimates.mean(_of_final(trained, metrics.agreement)), "%", "pairs"),
+        Row("unanimous but wrong", estimates.mean(_of_final(trained, metrics.unanimous_wrong)), "%"),
+        Row("answers cut to fit a prompt", str(_cut_answers(trained))),
     ]
     cost = [
         Row(
@@ -142,6 +130,18 @@ def report_sections(
         Section(title=f"What the critics change at {title}", rows=tuple(behaviour)),
         Section(title=f"Cost at {title}", rows=tuple(cost)),
     ]
+
+
+def _of_final(episodes: Sequence[Scored], measure: Measure) -> estimates.Values:
+    return estimates.values(episodes, lambda one: measure(metrics.final_round(one)))
+
+
+def _of_first(episodes: Sequence[Scored], measure: Measure) -> estimates.Values:
+    return estimates.values(episodes, lambda one: measure(metrics.first_round(one)))
+
+
+def _cut_answers(episodes: Sequence[Scored]) -> int:
+    return sum(int(turn.notes.get("cut_answers", 0)) for one in episodes for turn in one.episode.turns)
 
 
 def _trainable(world: build.World, names: Sequence[str]) -> int:
