@@ -118,7 +118,7 @@ def test_the_terminal_shows_the_same_values_within_its_width():
 
 def test_the_terminal_leaves_methods_and_seeds_to_the_report():
     text = report.terminal([Section(title="R", rows=(Row("a", RATE, "%"),))], width=200)
-    assert text.splitlines()[-2].split() == ["a", "12.5", "%", "[8.2,", "18.4]", "25", "of", "200", "100"]
+    assert text.splitlines()[-1].split() == ["a", "12.5", "%", "[8.2,", "18.4]", "25", "of", "200", "100"]
 
 
 def test_a_test_that_could_not_be_made_has_an_unknown_p_value():
