@@ -40,7 +40,8 @@ def test_questions_of_one_kind_have_no_auc_and_take_no_part() -> None:
 
 
 def test_the_calibration_error_by_hand() -> None:
-    # bin 0: said .05, right 1 of 1: gap .95; bin 9: said .95 and 1.0, right 1 of 2: gap .475; (.95 + 2 * .475) / 3
+    # bin 0: said .05, right 1 of 1: gap .95; bin 9: said .95 and 1, right 1 of 2: gap .475
+    # (.95 + 2 * .475) / 3
     assert calibration_error([0.05, 0.95, 1.0], [True, True, False]) == pytest.approx(1.9 / 3, rel=1e-12)
 
 
