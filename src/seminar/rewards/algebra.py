@@ -5,6 +5,7 @@ Numbers first: math-verify rounds, and so takes `1/2^{99}` for `1/2^{98}` and `1
 """
 
 import logging
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from latex2sympy2_extended import NormalizationConfig, latex2sympy, normalize_la
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 from math_verify import verify
 from math_verify.grader import should_treat_as_complex
-from sympy import Basic, Expr, Float, I, Integer, MatrixBase, Rational
+from sympy import Basic, Expr, Float, I, Integer, MatrixBase, Rational, nan, zoo
 
 from seminar.rewards.worker import serve
 from seminar.tasks.equality import compare
@@ -23,6 +24,9 @@ logging.getLogger("math_verify").setLevel(
 
 _READ = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
 _WRITE = ConversionConfig(lowercase_symbols=False)
+_FREE = {r"\gamma": r"\Upsilon", "E": r"\Xi"}
+"""Names that sympy reads as constants or functions, and the letters that stand in for them on both sides."""
+_TAKEN = re.compile(r"\\gamma(?![a-zA-Z])|(?<![a-zA-Z\\])E(?![a-zA-Z0-9])")
 _DIGITS = 30
 """Digits to which exact constants are computed; all but five must agree."""
 
@@ -45,7 +49,7 @@ def _leaf(gold: str, answer: str, tolerance: float) -> bool:
 
 @lru_cache(maxsize=2_000)
 def _parse(text: str) -> Basic | MatrixBase | None:
-    latex = normalize_latex(text.replace("%", r"\%"), _READ)
+    latex = _TAKEN.sub(lambda name: _FREE[name[0]], normalize_latex(text.replace("%", r"\%"), _READ))
     try:
         value = latex2sympy(
             latex,
@@ -54,7 +58,9 @@ def _parse(text: str) -> Basic | MatrixBase | None:
             normalization_config=None,
             conversion_config=_WRITE,
         )
-        return value.subs({symbol: I for symbol in value.free_symbols if symbol.name == "i"})
+        return (
+            None if value.has(nan, zoo) else value.subs({s: I for s in value.free_symbols if s.name == "i"})
+        )
     except Exception:  # the parser raises plain Exception for what it cannot read
         return None
 
@@ -82,10 +88,10 @@ def _differ(gold: Expr, answer: Expr, tolerance: float) -> bool:
     symbols = sorted(gold.free_symbols | answer.free_symbols, key=str)
     point = {symbol: Float(0.7321 + 0.4177 * k) for k, symbol in enumerate(symbols)}
     try:
-        wanted, given = complex(gold.evalf(15, subs=point)), complex(answer.evalf(15, subs=point))
+        wanted, given = gold.evalf(15, subs=point), answer.evalf(15, subs=point)
+        return bool(abs(wanted - given) > tolerance * max(abs(wanted), abs(given)))
     except (TypeError, ValueError, ArithmeticError, NotImplementedError):
         return False  # no number there (derivatives, functions without a body): algebra decides
-    return abs(wanted - given) > tolerance * max(abs(wanted), abs(given))
 
 
 def main() -> None:

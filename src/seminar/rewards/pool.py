@@ -28,6 +28,8 @@ MAX_JOB_BYTES = 30_000
 """Longest job; AHEAD of them fit a pipe (64 KiB), so that writing to a hung child never blocks."""
 START_S = 60.0
 """Seconds a child may take to start; the clock of a job starts after that."""
+PATIENCE_S = 1.0
+"""Seconds after which a job's child gets a successor, so that a kill costs the next job no start."""
 MAX_FAILED_STARTS = 3
 """Children in a row that may end before they are ready."""
 
@@ -117,39 +119,54 @@ class Pool:
     def _serve(self) -> None:
         """One thread: keep one child at work until the pool closes."""
         sent: deque[_Job] = deque()
-        while (child := self._start()) is not None:
-            alive = True
+        spare: _Child | None = None
+        while (child := self._ready(spare)) is not None:
+            spare, alive = None, True
             while alive and self._refill(child, sent):
-                outcome = child.outcome(self.deadline_s)
+                outcome = child.outcome(min(PATIENCE_S, self.deadline_s))
+                if outcome.status == "timeout" and self.deadline_s > PATIENCE_S:
+                    spare = spare or self._launch()
+                    outcome = child.outcome(self.deadline_s - PATIENCE_S)
                 alive = outcome.status in ("done", "failed")
                 with self._changed:
                     if alive or not self._closed:
                         self.counts[outcome.status] += 1
                         sent.popleft().future.set_result(outcome)
-            child.kill()
+            self._bury(child)
             with self._changed:
-                self._children.discard(child)
                 self.counts["restarted"] += not self._closed
                 self._waiting.extendleft(reversed(sent))
                 sent.clear()
                 self._changed.notify_all()
+        if spare is not None:
+            self._bury(spare)
         self._end(self._closed)
 
-    def _start(self) -> "_Child | None":
-        """A child that said it is ready; None when the pool is closed."""
+    def _ready(self, spare: "_Child | None") -> "_Child | None":
+        """A child that said it is ready, `spare` before a new one; None when the pool is closed."""
         for _ in range(MAX_FAILED_STARTS):
-            with self._changed:
-                if self._closed:
-                    return None
-                child = _Child(self._command)
-                self._children.add(child)
+            child = spare or self._launch()
+            if child is None:
+                return None
             if child.outcome(START_S).status == "done":
                 return child
-            child.kill()
-            with self._changed:
-                self._children.discard(child)
+            self._bury(child)
+            spare = None
         self._end(f"grading: `{' '.join(self._command)}` does not start. Run it by hand to see why.")
         return None
+
+    def _launch(self) -> "_Child | None":
+        with self._changed:
+            if self._closed:
+                return None
+            child = _Child(self._command)
+            self._children.add(child)
+            return child
+
+    def _bury(self, child: "_Child") -> None:
+        child.kill()
+        with self._changed:
+            self._children.discard(child)
 
     def _refill(self, child: "_Child", sent: deque[_Job]) -> bool:
         """Give the child work; wait while there is none at all. False: the pool is closed."""

@@ -11,7 +11,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from seminar.tasks.latex import brackets, clean, matrix, nesting_too_deep, split_list, squeeze, union, unwrap
+from seminar.tasks.latex import (
+    brackets,
+    clean,
+    matrix,
+    nesting_too_deep,
+    split_list,
+    split_top,
+    squeeze,
+    union,
+    unwrap,
+)
 from seminar.tasks.numbers import TOLERANCE, read_number, same_number
 
 MAX_ANSWER_CHARS = 2_000
@@ -25,6 +35,7 @@ Leaf = Callable[[str, str], bool | None]
 _TEXT = re.compile(r"\\text\s*\{\s*([^{}]*?)\s*\}")
 _BARE_WORDS = re.compile(r"[A-Za-z]{4,}(?: [A-Za-z]+)*|\(?[A-Za-df-hj-z]\)?")
 _WORD_JOIN = re.compile(r"[,;]|\band\b|\bor\b")
+_COLON = re.compile(":")
 _NUMERAL = re.compile(r"(?=[A-Z]*[0-9])([0-9A-Z]+)_(?:\{([0-9]+)\}|([0-9]))")
 _MANY = re.compile(
     r"[<>=]|\\\{|\\(?:[lgn]eq?|[lg]t|in|cup|cap|setminus|mathbb|begin|emptyset|varnothing)(?![a-z])"
@@ -141,7 +152,7 @@ class _Comparison:
 
 class _Structure(NamedTuple):
     kind: str
-    """Two brackets (`(]`), the cells of a matrix row by row (`3 3`), or union."""
+    """Two brackets (`(]`), the cells of a matrix row by row (`3 3`), `:` (ratio, time) or union."""
     parts: list[str]
 
 
@@ -150,6 +161,8 @@ def _structure(text: str) -> _Structure | None:
         return _Structure(*found)
     if (rows := matrix(text)) is not None:
         return _Structure(" ".join(str(len(row)) for row in rows), [cell for row in rows for cell in row])
+    if len(ratio := split_top(text, _COLON)) > 1:
+        return _Structure(":", ratio)
     return _Structure("union", parts) if len(parts := union(text)) > 1 else None
 
 
