@@ -96,11 +96,23 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
         read_rows(tmp_path / "own.parquet")
 
 
+def test_a_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_bytes('{"question": "\u00e9"}'.encode("latin-1"))
+    with pytest.raises(DataError, match=r"own\.jsonl cannot be read .* text must be UTF-8"):
+        read_rows(tmp_path / "own.jsonl")
+
+
+def test_a_cell_too_long_for_csv_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("question,answer\n" + "x" * 200_000 + ",1\n")
+    with pytest.raises(DataError, match=r"own\.csv cannot be read \(field larger than field limit"):
+        read_rows(tmp_path / "own.csv")
+
+
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "own.jsonl", [{"problem": "1?", "answers": "1"}])
+    path = jsonl(tmp_path / "own.jsonl", [{"problem": "1?", "Answers": "1"}])
     with pytest.raises(
         DataError,
-        match=r"line 1 has no column `answer`; its columns are problem, answers. The nearest is `answers`",
+        match=r"line 1 has no column `answer`; its columns are problem, Answers\. .*the nearest is `Answers`",
     ):
         load_mapped(path, question="problem")
 
@@ -213,8 +225,3 @@ def test_code_rows_with_unusable_tests_are_dropped_and_named(tmp_path: Path) -> 
     own = load_mapped(jsonl(tmp_path / "own.jsonl", rows), domain="code")
     assert [id for id, _ in own.dropped] == ["1", "2", "3"]
     assert own.dropped[0][1] == "the tests are no Python, or use nothing that a program defines"
-
-
-def test_meta_columns_are_kept(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "own.jsonl", [{"question": "?", "answer": "1", "level": 3}])
-    assert load_mapped(path, meta=("level",)).tasks[0].meta == {"level": 3}

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +114,13 @@ def test_golds_of_gsm8k_stand_behind_the_hashes_without_commas() -> None:
     assert [task.gold for task in tasks] == [gold.replace(",", "") for gold in raw]
     assert (sum("," in gold for gold in raw), sum(task.gold.startswith("-") for task in tasks)) == (14, 2)
     assert all(re.fullmatch(r"-?\d+", task.gold) for task in tasks)
+
+
+def test_a_row_of_gsm8k_without_the_hashes_is_dropped(tmp_path: Path) -> None:
+    rows = [{"question": "1+1?", "answer": "It is 2.\n#### 2"}, {"question": "1+2?", "answer": "It is 3."}]
+    assert load("gsm8k", path=written(tmp_path / "g.jsonl", *rows)).dropped == (
+        ("1", "there is no gold answer"),
+    )
 
 
 @real
@@ -393,6 +402,11 @@ def test_every_named_set_has_a_line_and_a_hub_id() -> None:
         assert entry.load.__name__ == name
         assert len(entry.about) > 20
         assert re.fullmatch(r"[\w-]+/[\w.-]+", entry.published[0].hub)
+
+
+def test_names_load_neither_torch_nor_the_hub_library() -> None:
+    code = "import sys, seminar.tasks.named; print({'torch', 'datasets', 'pyarrow'} & sys.modules.keys())"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:

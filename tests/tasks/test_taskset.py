@@ -126,6 +126,7 @@ def test_layout_case_and_punctuation_do_not_make_a_new_question() -> None:
         ("2+3", "2-3"),
         ("5!", "5"),
         ("1.5", "15"),
+        ("1.5", "1, 5"),
         ("x<3", "x>3"),
         (r"\sin x", r"\cos x"),
         ("3 - 4", "34"),

@@ -56,10 +56,8 @@ def load_mapped(
     tests: str = "tests",
     entry_point: str | None = None,
     id: str | None = None,
-    meta: Sequence[str] = (),
     config: str | None = None,
     split: str | None = None,
-    name: str | None = None,
 ) -> TaskSet:
     """Any set by a mapping of its columns, from a hub id or a local file.
 
@@ -67,15 +65,11 @@ def load_mapped(
     letter, a 0-based number or the option's text. `context` names a column with a text or with (title,
     text) pairs. Code tasks have no gold but `tests`: Python source or a list of it, which calls what a
     program defines, or a `check(candidate)` for the function that the column `entry_point` names. Without
-    `id` the rows are numbered. Columns in `meta` are kept as they are.
+    `id` the rows are numbered.
     """
-    label = name or Path(source).stem
 
     def adapt(row: Row) -> Task:
         options = as_options(row, choices) if domain == "choice" else ()
-        facts = {column: row[column] for column in meta}
-        if entry_point:
-            facts["entry_point"] = row[entry_point]
         return Task(
             id=as_text(row[id]) if id else str(row.number),
             question=as_text(row[question]),
@@ -84,10 +78,10 @@ def load_mapped(
             choices=options,
             context=_paragraphs(row[context]) if context else (),
             tests=as_source(row[tests]) if domain == "code" else "",
-            meta=facts,
+            meta={"entry_point": row[entry_point]} if entry_point else {},
         )
 
-    return assemble(read_rows(source, config=config, split=split), adapt, name=label)
+    return assemble(read_rows(source, config=config, split=split), adapt, name=Path(source).stem)
 
 
 def unusable(task: Task) -> str | None:

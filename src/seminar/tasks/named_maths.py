@@ -83,7 +83,7 @@ def gsm8k(path: str | Path | None = None, *, split: str | None = None) -> TaskSe
     """GSM8K (Cobbe et al. 2021): school word problems; the gold stands after `####`, commas go."""
 
     def adapt(row: Row) -> Task:
-        solution, _, gold = row["answer"].rpartition("####")
+        solution, _, gold = row["answer"].partition("####")
         working = re.sub(r"<<.*?>>", "", solution)  # marks of a calculator, not for reading
         return _task(row.number, {"problem": row["question"], "solution": working}, gold.replace(",", ""))
 

@@ -24,10 +24,9 @@ class Row(dict[str, Any]):
 
     def __missing__(self, column: str) -> Any:  # noqa: D105
         near = get_close_matches(column, self, n=1, cutoff=0.0)
-        hint = f"the nearest is `{near[0]}`; " if near else ""
         raise DataError(
-            f"{self.where} has no column `{column}`; its columns are {', '.join(self)}. {hint.capitalize()}"
-            "name the right column in the mapping, or rename it in the data."
+            f"{self.where} has no column `{column}`; its columns are {', '.join(self) or 'none'}. "
+            f"Name the right one in the mapping, or rename it in the data; the nearest is `{''.join(near)}`."
         )
 
 
@@ -50,9 +49,9 @@ class Published:
         chosen = split or next(iter(self.sizes))
         if chosen not in self.sizes:
             raise ConfigError(f"{self.hub} has no split `{chosen}`; choose one of {', '.join(self.sizes)}.")
-        if path is not None and self.split_of is None:
-            return local_rows(path, split=split)
-        if path is not None and self.split_of is not None:
+        if path is not None:
+            if self.split_of is None:
+                return local_rows(path, split=split)
             return [row for row in local_rows(path) if self.split_of(row) in (chosen, None)]
         rows = read_rows(self.hub, config=self.config, split=chosen)
         if len(rows) != self.sizes[chosen]:
@@ -90,7 +89,12 @@ def read_rows(source: str | Path, *, config: str | None = None, split: str | Non
         if not path.is_file():
             raise DataError(f"{path} is not a file here ({Path.cwd()}). Check the path of the data.")
         readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
-        rows = list(readers[path.suffix.lower()](path))
+        try:
+            rows = list(readers[path.suffix.lower()](path))
+        except (UnicodeDecodeError, csv.Error, OSError) as error:
+            raise DataError(
+                f"{path} cannot be read ({error}). Check the file; text must be UTF-8."
+            ) from error
     else:
         rows = _hub(str(source), config, split)
     if not rows:
@@ -129,12 +133,11 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _parquet(path: Path) -> Iterator[Row]:
-    import pyarrow as arrow  # comes with `datasets`; loaded only where a parquet file is read
-    from pyarrow import parquet
+    from pyarrow import ArrowException, parquet  # comes with `datasets`, and is not loaded for other files
 
     try:
         table = parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
+    except ArrowException as error:
         raise DataError(f"{path} cannot be read as parquet ({error}). Check how it was written.") from error
     for number, columns in enumerate(table.to_pylist()):
         yield Row(columns, where=f"{path} row {number}", number=number)
