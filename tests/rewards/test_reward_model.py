@@ -47,7 +47,8 @@ def test_the_evidence_stands_in_order_with_a_position_for_each_reviews_numbers()
 def test_what_is_too_long_is_cut_where_it_matters_least_and_counted() -> None:
     long = replace(REVIEW, feedback="f" * 9)
     encoded = model(max_tokens=16).encode(Evidence(question="abcdefgh", draft="0123456789", reviews=(long,)))
-    # a quarter for the review (its numbers and 3 tokens), half for the draft's tail, the rest for the question's
+    # a quarter for the review (its numbers and 3 tokens), half for the draft's tail, the rest for the
+    # question's
     words = "".join(" " if i < 0 else chr(i) for i in encoded.ids_T)
     assert words == "efgh" + "23456789" + " fff"
     assert encoded.cut == 4 + 2 + 6

@@ -99,6 +99,12 @@ def test_feedback_is_unescaped_and_holds_no_broken_characters() -> None:
     assert parse_review('{"overall": 1, "feedback": "\\q"}').feedback == "\\q"
 
 
+def test_a_review_is_written_short() -> None:
+    review = Review(scores={**dict.fromkeys(CRITERIA), "coherence": 1.0}, overall=0.5)
+    assert write_review(review) == '{"coherence":1,"overall":0.5}'
+    assert write_review(WHOLE).endswith('"correctness":0,"overall":0.4,"feedback":"Step 2 is wrong."}')
+
+
 @given(
     st.builds(
         Review,
@@ -123,7 +129,8 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     "unit",
     [
         "{", "}", '"', "\\", '\\"', "{{}", '{"', '"a":"', '\\"a":"', '{"overall":', '{"overall":"',
-        '{"overall":1',        '{"overall":' + "9" * 50, '"a" :', '"overall": 0.5 ', '{"overall": "0.', "9", "0.9,", " ", "\n", "a ",
+        '{"overall":1', '{"overall":' + "9" * 50, '"a" :', '"overall": 0.5 ', '{"overall": "0.', "9", "0.9,",
+        " ", "\n", "a ",
         '"' + "a" * 39, '"k":\\"', "{'overall': 1", "[", "\u2028\ud800",
     ],
 )  # fmt: skip

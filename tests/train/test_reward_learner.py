@@ -33,7 +33,7 @@ def learner(
 
 
 def lesson(number: int, *, drafts: int = 6) -> Lesson:
-    """A draft is right iff its last digit is even; peers know nothing; easy questions have more right ones."""
+    """A draft is right iff its last digit is even; peers know nothing; easy questions have more of them."""
     rng = np.random.default_rng((7, number))
     easy = number % 2 == 0
     right = rng.random(drafts) < (0.7 if easy else 0.3)

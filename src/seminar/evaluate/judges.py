@@ -79,7 +79,7 @@ def correlation(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def calibration_error(scores: Sequence[float], right: Sequence[bool]) -> float:
-    """Mean over drafts of |mean score - share right| in the draft's bin (Guo et al. 2017); NaN without any."""
+    """Mean over drafts of |mean score - share right| in their bins (Guo et al. 2017); NaN without drafts."""
     if not len(scores):
         return nan
     score, truth = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.float64)

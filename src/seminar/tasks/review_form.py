@@ -63,9 +63,14 @@ def parse_review(text: str) -> Review | None:
 
 
 def write_review(review: Review) -> str:
-    """The review in its own form, criteria that are None left out; `parse_review` reads it back."""
-    scores = {name: score for name in CRITERIA if (score := review.scores.get(name)) is not None}
-    return json.dumps({**scores, OVERALL: review.overall, FEEDBACK: review.feedback}, ensure_ascii=False)
+    """The review in its own form, as short as it gets; `parse_review` reads it back.
+
+    Criteria that are None and empty feedback are left out: `{"coherence":1,"overall":0.5}`.
+    """
+    given = {**{name: review.scores[name] for name in CRITERIA}, OVERALL: review.overall}
+    scores = {k: int(v) if v == int(v) else v for k, v in given.items() if v is not None}
+    feedback = {FEEDBACK: review.feedback} if review.feedback else {}
+    return json.dumps({**scores, **feedback}, ensure_ascii=False, separators=(",", ":"))
 
 
 def _review(pairs: Mapping[str, str | None]) -> Review | None:
