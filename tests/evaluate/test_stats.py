@@ -228,6 +228,11 @@ def test_macro_mean_of_t_intervals_adds_the_half_widths_in_squares():
     assert (whole.n, whole.clusters) == (40, 40)
 
 
+def test_macro_mean_gives_the_average_of_the_mada_papers_own_row():
+    row = [replace(mean_interval(FIRST), value=value) for value in (72.0, 26.2, 20.0, 68.7, 22.5)]
+    assert macro_mean(row).value == pytest.approx(41.88, rel=EXACT)  # table 1 prints 41.9
+
+
 def test_macro_mean_of_wilson_intervals_keeps_their_skew():
     part = rate_interval([1] + [0] * 28)  # .0345 [.0061, .1718]
     whole = macro_mean([part, part])

@@ -17,8 +17,8 @@ def row(**changes):
     sample |= {name: changes.pop(name) for name in list(changes) if name in sample}
     return {
         "stage": "critic-0", "step": 3, "task": "t1", "question": "3 + 4 = ?", "gold": "7",
-        "agent": "critic-0", "role": "critic", "round": 1, "adapter": "critic-0", "adapter_version": 3, "baseline": 1 / 3,
-        "saw": ["answer-1", "answer-0"], "samples": [sample], **changes,
+        "agent": "critic-0", "role": "critic", "round": 1, "adapter": "critic-0", "adapter_version": 3,
+        "baseline": 1 / 3, "saw": ["answer-1", "answer-0"], "samples": [sample], **changes,
     }  # fmt: skip
 
 
@@ -48,7 +48,7 @@ class Page(HTMLParser):
 
 
 def page(tmp_path, rows):
-    write_transcripts(rows, tmp_path / "page.html", title="Run <1>")
+    write_transcripts(rows, tmp_path / "page.html", title="Run <b>1")
     return Page(tmp_path / "page.html")
 
 
@@ -83,7 +83,7 @@ def test_equal_ids_of_different_questions_are_two_problems(tmp_path):
 @pytest.mark.parametrize("field", ["text", "question", "gold", "task", "agent", "stage", "adapter", "reason"])
 def test_nothing_in_a_row_becomes_markup(tmp_path, field):
     evil = '</pre><script src="https://x">alert(1)</script>"\' onclick="x'
-    found = page(tmp_path, [row(**{field: evil})])
+    found = page(tmp_path, [row(**{field: evil}, saw=[evil])])
     assert "script" not in [tag for tag, _ in found.tags]
     assert all("onclick" not in attributes for _, attributes in found.tags)
     assert evil in "".join(text for _, text in found.texts)
@@ -92,6 +92,11 @@ def test_nothing_in_a_row_becomes_markup(tmp_path, field):
 def test_the_page_may_load_nothing(tmp_path):
     contents = [attributes.get("content") for tag, attributes in page(tmp_path, []).tags if tag == "meta"]
     assert "default-src 'none'; style-src 'unsafe-inline'" in contents
+
+
+def test_the_title_is_text_too(tmp_path):
+    assert page(tmp_path, []).of("title") == ["Run <b>1"]
+    assert page(tmp_path, []).of("h1") == ["Run <b>1"]
 
 
 def test_an_unscored_sample_shows_no_reward(tmp_path):
