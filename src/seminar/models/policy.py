@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from seminar.errors import ModelError
 from seminar.models import packed
+from seminar.models.lora import speed_up
 from seminar.models.logprobs import chosen_logprobs
 from seminar.types import Batch, Row
 
@@ -188,14 +189,13 @@ class Policy:
     def hidden(self, batch: Batch) -> Tensor:
         """Last hidden states [N, H] of a packed batch under the active adapter."""
         device = self.device
-        with torch.autocast(device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
-            output = self.base.base_model(
-                input_ids=torch.from_numpy(batch.ids_N)[None].to(device),
-                position_ids=torch.from_numpy(batch.positions_N)[None].to(device),
-                attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
-                use_cache=False,
-                layout=packed.layout(batch.rows, device=device),
-            )
+        output = self.base.base_model(
+            input_ids=torch.from_numpy(batch.ids_N)[None].to(device),
+            position_ids=torch.from_numpy(batch.positions_N)[None].to(device),
+            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
+            use_cache=False,
+            layout=packed.layout(batch.rows, device=device),
+        )
         return output.last_hidden_state[0]  # type: ignore[no-any-return]
 
     def logprobs(self, batch: Batch, *, hidden: Tensor | None = None) -> Tensor:
@@ -235,6 +235,8 @@ class Policy:
             raise ModelError(
                 f"adapter {name!r} cannot be put on {self.base.name_or_path}: {error}"
             ) from error
+        for _, layer in self._layers():
+            speed_up(layer)
         self.versions[name] = 0
         self._active = None
         self.base.eval()
