@@ -405,3 +405,10 @@ def test_ignoring_tasks_would_cover_far_less_than_95_percent():
     untrained, _ = debate_outcomes(np.random.default_rng(13), num_tasks=20, num_seeds=6, draws=500)
     intervals = [mean_interval(draw.ravel().tolist()) for draw in untrained]
     assert coverage(intervals, 0.3) < 0.8
+
+
+def test_with_few_tasks_the_bootstrap_covers_less_than_the_t_interval():
+    untrained, trained = debate_outcomes(np.random.default_rng(14), num_tasks=10, num_seeds=1, draws=400)
+    pairs = [(b.ravel().tolist(), a.ravel().tolist()) for a, b in zip(untrained, trained, strict=True)]
+    bootstrapped = [bootstrap_difference(b, a, seed=i, resamples=400) for i, (b, a) in enumerate(pairs)]
+    assert coverage(bootstrapped, 0.07) < coverage([paired_difference(b, a) for b, a in pairs], 0.07) - 0.02
