@@ -38,24 +38,27 @@ def test_a_right_draft_has_only_steps_that_hold_and_full_marks() -> None:
     for _, written in WRITTEN:
         if written.right:
             assert all(map(holds, parse_draft(written.text).steps))
+            assert all(map(holds, written.review.feedback.rstrip(".").split(", ")))
             assert (written.review.overall, set(written.review.scores.values())) == (1.0, {1.0})
 
 
 def test_a_wrong_draft_has_one_fault_and_its_review_names_it() -> None:
     kinds = Counter()
-    for _, written in WRITTEN:
+    for task, written in WRITTEN:
         if written.right:
             continue
         broken = [step for step in parse_draft(written.text).steps if not holds(step)]
         assert written.review.overall == written.review.scores["correctness"] == 0.0
         if broken:
             assert len(broken) == 1
-            left, result = broken[0].split("=")
-            assert written.review.feedback == f"{left} is not {result}."
+            found = re.fullmatch(r"(.+=\d+), not (\d+)\.", written.review.feedback)
+            assert holds(found[1])
+            assert f"{found[1].split('=')[0]}={found[2]}" == broken[0]
             assert written.review.scores["step_validity"] == 0.0
         else:
-            formula = re.fullmatch(r"Why (.+)\?", written.review.feedback)[1]
-            assert formula in written.text
+            found = re.fullmatch(r"It is (.+), not (.+)\.", written.review.feedback)
+            assert found[1] in task.meta["solution"]
+            assert found[2] in written.text
             assert (written.review.scores["step_validity"], written.review.scores["relevance"]) == (1.0, 0.0)
         kinds["slip" if broken else "sign"] += 1
     assert min(kinds["slip"], kinds["sign"]) > 100

@@ -70,7 +70,8 @@ def _right(steps: Sequence[_Step], rng: random.Random) -> WrittenDraft:
         step._replace(left=step.right, right=step.left) if step.sign in "+*" and rng.random() < 0.5 else step
         for step in steps
     ]
-    review = Review(scores=dict.fromkeys(CRITERIA, 1.0), overall=1.0, feedback="All steps hold.")
+    said = f"{', '.join(f'{step.formula}={step.result}' for step in steps)}."
+    review = Review(scores=dict.fromkeys(CRITERIA, 1.0), overall=1.0, feedback=said)
     return WrittenDraft(text=_text(written), right=True, review=review)
 
 
@@ -92,7 +93,12 @@ def _wrong(steps: Sequence[_Step], rng: random.Random) -> WrittenDraft:
         "completeness": 1.0,
         "correctness": 0.0,
     }
-    said = f"{chain[at].formula} is not {chain[at].result}." if slipped else f"Why {chain[at].formula}?"
+    true, false = steps[at], chain[at]
+    said = (
+        f"{true.formula}={true.result}, not {false.result}."
+        if slipped
+        else f"It is {true.formula}, not {false.formula}."
+    )
     return WrittenDraft(
         text=_text(chain), right=False, review=Review(scores=scores, overall=0.0, feedback=said)
     )

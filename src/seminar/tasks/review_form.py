@@ -65,12 +65,13 @@ def parse_review(text: str) -> Review | None:
 def write_review(review: Review) -> str:
     """The review in its own form, as short as it gets; `parse_review` reads it back.
 
-    Criteria that are None and empty feedback are left out: `{"coherence":1,"overall":0.5}`.
+    Feedback stands first, so that a model finds the fault before it gives marks. Empty feedback and criteria
+    that are None are left out: `{"coherence":1,"overall":0.5}`.
     """
     given = {**{name: review.scores[name] for name in CRITERIA}, OVERALL: review.overall}
     scores = {k: int(v) if v == int(v) else v for k, v in given.items() if v is not None}
     feedback = {FEEDBACK: review.feedback} if review.feedback else {}
-    return json.dumps({**scores, **feedback}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps({**feedback, **scores}, ensure_ascii=False, separators=(",", ":"))
 
 
 def _review(pairs: Mapping[str, str | None]) -> Review | None:
