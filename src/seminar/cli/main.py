@@ -7,6 +7,7 @@ import typer
 
 from seminar.cli.data import app as data_app
 from seminar.cli.doctor import doctor
+from seminar.cli.grade import grade
 from seminar.cli.train import show_plan, train
 from seminar.errors import SeminarError
 
@@ -15,6 +16,7 @@ app.add_typer(data_app, name="data")
 app.command("train")(train)
 app.command("plan")(show_plan)
 app.command("doctor")(doctor)
+app.command("grade")(grade)
 
 
 @app.callback()

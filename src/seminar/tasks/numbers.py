@@ -49,7 +49,7 @@ class Number:
     """Whether a percent sign follows."""
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=10_000)
 def read_number(text: str) -> Number | None:
     """The number a text plainly is; None for anything else."""
     if len(text) > MAX_CHARS:
