@@ -51,8 +51,9 @@ class Plan:
         return "\n".join(f"{label:<{width}}  {value}" for label, value in self.rows)
 
 
-def plan(config: MadaConfig, *, device: str = "h200") -> Plan:
-    """What `config` implies; memory and arithmetic are estimates for `device` (see DEVICES)."""
+def plan(config: MadaConfig, *, device: str | None = None) -> Plan:
+    """What `config` implies; memory and arithmetic are estimates for `device` (None: cpu or h200, as base.device)."""
+    device = device or ("cpu" if config.base.device == "cpu" else "h200")
     if device not in DEVICES:
         raise ConfigError(f"device is {device!r}; known are {', '.join(DEVICES)}.")
     s = shapes(config.base.model, rank=config.lora.rank, targets=config.lora.targets)

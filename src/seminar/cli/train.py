@@ -51,7 +51,7 @@ def train(
 def show_plan(
     recipe: Recipe,
     overrides: Overrides = None,
-    device: Annotated[str, typer.Option(help="Device of the estimate.")] = "h200",
+    device: Annotated[str | None, typer.Option(help="Device of the estimate: h200, h100, a100, 4090, cpu.")] = None,
 ) -> None:
     """Print the numbers a recipe implies before anything runs."""
     config = configuration.load(recipe, overrides or [])

@@ -17,6 +17,7 @@ from seminar.config import Generated, MadaConfig, Sampling, Training
 from seminar.console import Console
 from seminar.errors import ConfigError
 from seminar.evaluate import plots, report
+from seminar.evaluate.transcripts import write_transcripts
 from seminar.jsonl import read_rows
 from seminar.methods.mada_evaluation import evaluate
 from seminar.protocols.base import Protocol
@@ -355,4 +356,7 @@ def write_report(run: RunFolder, config: MadaConfig, results: Sequence[report.Se
     )
     picture = plots.plot_training(read_rows(run.path / "metrics.jsonl"), folder=run.path)
     training = report.Section(title="Training", pictures=(picture,) if picture else ())
+    write_transcripts(
+        read_rows(run.path / "episodes.jsonl"), run.path / "transcripts.html", title=config.name
+    )
     report.write(run.path, title=f"Run {config.name}", sections=[setting, *results, training])

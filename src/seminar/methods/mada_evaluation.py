@@ -1,15 +1,16 @@
 """A trained debate team and tasks -> what the paper measures and what it lacks, as rows of a report (methods.md 1.4)."""
 
 from collections.abc import Mapping, Sequence
-from math import ceil
+from math import ceil, nan
 
 from seminar import build
 from seminar.config import MadaConfig, Sampling
 from seminar.console import Console
-from seminar.evaluate import estimates, metrics
+from seminar.evaluate import estimates, metrics, stats
 from seminar.evaluate.metrics import Measure, Scored
 from seminar.evaluate.report import Row, Section
 from seminar.evaluate.run import Entry, play_all
+from seminar.evaluate.stats import Estimate
 from seminar.protocols.base import Protocol
 from seminar.protocols.debate import DebateForm, Question
 from seminar.runlog import RunFolder
@@ -86,6 +87,9 @@ def report_sections(
     equal, short = estimates.at_equal_tokens(pool, trained)
     vote_alone = estimates.values(equal, metrics.vote)
     gain = estimates.macro_difference(ours, theirs)
+    edge = estimates.macro_difference(ours, vote_alone)
+    holm = stats.holm([nan if e.p is None else e.p for e in (gain, edge)])
+    welch = stats.welch(*([*estimates.seed_means(found_).values()] for found_ in (ours, theirs)))
     changes = estimates.changes(trained)
     title = f"temperature {sampling.temperature:g}, top-p {sampling.top_p:g}"
     rates = {
@@ -99,13 +103,11 @@ def report_sections(
     by_set = estimates.by_set(ours)
     accuracy = [
         *(Row(label, estimates.macro_rate(found_), "%") for label, found_ in rates.items()),
-        Row("trained - before", gain, "points", "paired by task"),
-        Row(
-            "debate - vote at equal tokens",
-            estimates.macro_difference(ours, vote_alone),
-            "points",
-            f"paired by task; {short} votes had too few tokens",
-        ),
+        Row("trained - before", gain, "points", f"paired by task; p by Holm {holm[0]:.3g}"),
+        Row("trained - before", _bootstrap(ours, theirs, seed=config.seed), "points", "bootstrap over tasks"),
+        Row("trained - before", welch, "points", "Welch over seeds, as the paper tests"),
+        Row("debate - vote at equal tokens", edge, "points", f"paired by task; p by Holm {holm[1]:.3g}"),
+        Row("votes that had too few tokens", str(short)),
         *(Row(f"trained team on {n}", estimates.rate(v), "%") for n, v in by_set.items() if len(by_set) > 1),
     ]
     behaviour = [
@@ -113,8 +115,8 @@ def report_sections(
         Row("improved", changes.improved_of_wrong, "%", "of those with a wrong consensus"),
         Row("worsened", changes.worsened, "%", "consensus right -> wrong, of all"),
         Row("worsened", changes.worsened_of_right, "%", "of those with a right consensus"),
-        Row("critics agree", estimates.mean(_of_final(trained, metrics.agreement)), "%", "pairs"),
-        Row("unanimous but wrong", estimates.mean(_of_final(trained, metrics.unanimous_wrong)), "%"),
+        Row("critics agree", estimates.rate(_of_final(trained, metrics.agreement)), "%", "pairs"),
+        Row("unanimous but wrong", estimates.rate(_of_final(trained, metrics.unanimous_wrong)), "%"),
         Row("answers cut to fit a prompt", str(_cut_answers(trained))),
     ]
     cost = [
@@ -130,6 +132,14 @@ def report_sections(
         Section(title=f"What the critics change at {title}", rows=tuple(behaviour)),
         Section(title=f"Cost at {title}", rows=tuple(cost)),
     ]
+
+
+def _bootstrap(first: estimates.Values, second: estimates.Values, *, seed: int) -> Estimate:
+    both = {
+        play: (a, b) for play, a in first.items() if a is not None and (b := second.get(play)) is not None
+    }
+    clusters = [(play.source, play.task) for play in both]
+    return stats.bootstrap_difference(*zip(*both.values(), strict=True), clusters=clusters, seed=seed)
 
 
 def _of_final(episodes: Sequence[Scored], measure: Measure) -> estimates.Values:
