@@ -125,6 +125,10 @@ def test_the_cache_holds_one_whole_folder_and_nothing_else(index, tmp_path):
     spec, _, _ = index
     folder = fetch(spec, cache=tmp_path / "cache")
     assert left_in(tmp_path / "cache") == [folder.name]
+    assert left_in(folder) == [
+        *("chat_template.jinja", "config.json", "generation_config.json"),
+        *("model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+    ]
 
 
 def test_what_a_killed_process_left_is_removed(index, tmp_path):
@@ -252,8 +256,10 @@ def test_smollm2_from_the_cache_needs_no_hub_and_no_index(monkeypatch, tmp_path)
 
 def test_an_offline_hub_is_not_asked(monkeypatch):
     monkeypatch.setattr(embedded.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(embedded.urllib.request, "urlopen", lambda *a, **k: pytest.fail("asked"))
+    asked = []
+    monkeypatch.setattr(embedded.urllib.request, "urlopen", lambda *a, **k: asked.append(a))
     assert not hub_reachable()
+    assert asked == []
 
 
 def test_a_hub_that_never_answers_does_not_hold_us_up(monkeypatch):
