@@ -14,7 +14,7 @@ KNOWN = (
 )
 
 
-@pytest.mark.parametrize("mix", ["words", "sums"])
+@pytest.mark.parametrize("mix", ["words", "arithmetic"])
 def test_no_question_appears_twice_within_or_across_splits_whatever_the_seed(mix):
     questions = {
         (split, seed): [t.question for t in problems(mix, count=300, seed=seed, split=split)]
@@ -28,7 +28,7 @@ def test_no_question_appears_twice_within_or_across_splits_whatever_the_seed(mix
                 assert not set(texts) & set(others)
 
 
-@pytest.mark.parametrize("mix", ["words", "sums"])
+@pytest.mark.parametrize("mix", ["words", "arithmetic"])
 def test_decontamination_finds_nothing_shared_not_even_thirteen_words_in_a_row(mix):
     train = TaskSet(name="train", tasks=tuple(problems(mix, count=600, seed=0, split="train")))
     evaluation = TaskSet(name="evaluation", tasks=tuple(problems(mix, count=300, seed=0, split="evaluation")))
@@ -61,7 +61,7 @@ def test_the_first_word_problem_of_seed_0_is_the_known_one():
     assert (task.question, task.gold, task.meta["solution"]) == KNOWN
 
 
-@pytest.mark.parametrize("kind", [*MIXES["words"], *MIXES["sums"]])
+@pytest.mark.parametrize("kind", [*MIXES["words"], *MIXES["arithmetic"]])
 def test_every_step_of_every_solution_is_true_and_the_box_holds_the_gold(kind):
     for task in problems(kind, count=200, seed=1, split="train"):
         *steps, box = task.meta["solution"].split(" \\boxed")
@@ -73,7 +73,7 @@ def test_every_step_of_every_solution_is_true_and_the_box_holds_the_gold(kind):
         assert box == "{" + task.gold + "}"
 
 
-@pytest.mark.parametrize("kind", MIXES["sums"])
+@pytest.mark.parametrize("kind", MIXES["arithmetic"])
 def test_the_gold_of_a_bare_sum_is_its_value(kind):
     for task in problems(kind, count=200, seed=2, split="evaluation"):
         assert eval(task.question) == int(task.gold)
@@ -93,7 +93,7 @@ def test_ids_name_a_question_and_not_its_place():
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"'wordz'.*words, sums.*gain"):
+    with pytest.raises(ConfigError, match=r"'wordz'.*words, arithmetic.*gain"):
         problems("wordz", count=1, seed=0, split="train")
 
 

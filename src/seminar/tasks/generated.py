@@ -42,9 +42,9 @@ class _Problem:
 def problems(kinds: str | Sequence[str], *, count: int, seed: int, split: Split) -> list[Task]:
     """`count` tasks of one split, the kinds taking turns, no question twice.
 
-    `kinds` is a mix (`words`, `sums`), one kind, or several kinds. A kind with its numbers belongs to one
-    split for ever (by hash), so the splits share no question, and no sum in other words, whatever the seeds
-    and counts. `meta["solution"]` is a worked solution for imitation, `meta["kind"]` the kind.
+    `kinds` is a mix (`words`, `arithmetic`), one kind, or several kinds. A kind with its numbers belongs to
+    one split for ever (by hash), so the splits share no question, and no sum in other words, whatever the
+    seeds and counts. `meta["solution"]` is a worked solution for imitation, `meta["kind"]` the kind.
     Raises ConfigError for an unknown kind or split and a count below 1, DataError where a split has too few.
     """
     names = _resolve(kinds)
@@ -205,6 +205,6 @@ _KINDS: dict[str, Callable[[random.Random], _Problem]] = {
 
 MIXES: dict[str, tuple[str, ...]] = {
     "words": ("gain", "lose", "boxes", "shop", "share"),
-    "sums": ("plus_product", "product_minus", "three_terms", "bracket"),
+    "arithmetic": ("plus_product", "product_minus", "three_terms", "bracket"),
 }
 """Named mixes: word problems for a small chat model, sums for the model `tiny`."""
