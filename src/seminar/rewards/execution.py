@@ -41,6 +41,8 @@ from seminar.tasks.code import Exercise, deadline_s, exercise
 from seminar.tasks.programs import extract_program
 from seminar.types import Reason, StopReason, Task, Verdict
 
+LEAST_MEMORY_MB = 128
+"""Room for Python itself several times over."""
 _REASONS: tuple[Reason, ...] = ("correct", "wrong", "truncated", "timeout", "crashed", "unusable_gold")
 
 
@@ -56,12 +58,12 @@ class CodeGrader:
     def __init__(self, *, workers: int = 2, memory_mb: int = 1024, sandbox: Kind | None = None) -> None:
         """`workers` programs run side by side, in `memory_mb` each; `sandbox` None: the strongest that works.
 
-        Raises ConfigError for numbers below 1, RunError where no sandbox works.
+        Raises ConfigError for a number that is too small, RunError where no sandbox works.
         """
-        for name, value in (("workers", workers), ("memory_mb", memory_mb)):
-            if value < 1:
+        for name, value, least in (("workers", workers, 1), ("memory_mb", memory_mb, LEAST_MEMORY_MB)):
+            if value < least:
                 raise ConfigError(
-                    f"CodeGrader: {name} is {value}; it must be at least 1. Give a larger number."
+                    f"CodeGrader: {name} is {value}; it must be at least {least}. Give a larger number."
                 )
         self._workers = workers
         self._memory_mb = memory_mb

@@ -18,7 +18,7 @@ _BETWEEN = re.compile(r"[#)\]}]|if\s+__name__\b")
 """What goes on with code once there is some."""
 _BODY = re.compile(
     r"(?:return|raise|yield|assert|pass|for|while|if|try|with|def|import|from|global|nonlocal)\b"
-    r"(?:.*[\w:)\]}\"'])?$|[\w.\[\], ]+\s*[-+*/%&|^<>]*=(?!=)|[\w.]+\(.*\)$|[\"'#]"
+    r"(?:.*[\w:)\]}\"'])?$|[\w.\[\], ]+[-+*/%&|^<>]*=(?!=)|[\w.]+\(.*\)$|[\"'#]"
 )
 """What the rest of a function starts with where its first indentation was stripped."""
 
@@ -77,7 +77,7 @@ def _bare_code(text: str) -> Iterator[str]:
 
 def _defines(code: str, names: Iterable[str]) -> bool:
     name = "|".join(map(re.escape, names))
-    definition = rf"^(?:(?:async\s+def|def|class)\s+(?:{name})\b|(?:{name})\s*(?::[^=\n]*)?=(?!=))"
+    definition = rf"^(?:(?:async +def|def|class) +(?:{name})\b|(?:{name}) *(?::[^=\n]*)?=(?!=))"
     return re.search(definition, code, re.MULTILINE) is not None
 
 
