@@ -9,10 +9,7 @@ from seminar.tasks.generated import MIXES, problems
 from seminar.tasks.generated_drafts import write_drafts
 from seminar.types import Task
 
-TASKS = [
-    *problems("words", count=60, seed=1, split="warmup"),
-    *problems("sums", count=60, seed=1, split="warmup"),
-]
+TASKS = [task for mix in MIXES for task in problems(mix, count=60, seed=1, split="warmup")]
 PATTERN = (True, False, False, True, False)
 WRITTEN = [(task, draft) for task in TASKS for draft in write_drafts(task, right=PATTERN, seed=0)]
 

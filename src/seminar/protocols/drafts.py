@@ -81,7 +81,6 @@ class Drafts:
     def play(self, task: Task, *, seed: tuple[int, ...]) -> Play:
         """Play one task: round k asks all agents for draft k, round K asks for all reviews."""
         del seed  # nothing here is drawn at random
-        task = public(task)
         written: dict[str, list[Turn]] = {agent: [] for agent in self.agents}
         for _ in range(self.drafts):
             waiting: Sequence[str] = self.agents

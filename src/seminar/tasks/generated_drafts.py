@@ -76,7 +76,7 @@ def _right(steps: Sequence[_Step], rng: random.Random) -> WrittenDraft:
 
 
 def _wrong(steps: Sequence[_Step], rng: random.Random) -> WrittenDraft:
-    """The steps with one fault, drawn among all that lead to another answer in whole numbers."""
+    """The steps with one fault, drawn among all that go on in whole numbers."""
     faults = [
         (at, fault)
         for at, step in enumerate(steps)
@@ -84,7 +84,8 @@ def _wrong(steps: Sequence[_Step], rng: random.Random) -> WrittenDraft:
         if fault
     ]
     chains = [(at, chain) for at, fault in faults if (chain := _carried(steps, at, fault))]
-    at, chain = rng.choice([(at, chain) for at, chain in chains if chain[-1].result != steps[-1].result])
+    at, chain = rng.choice(chains)
+    assert chain[-1].result != steps[-1].result, "a fault led back to the right answer"
     slipped = chain[at].sign == steps[at].sign
     scores = {
         "coherence": 1.0,
