@@ -86,7 +86,7 @@ class Data(Section):
 
     train: Source
     """Split into one disjoint part an agent and one shared validation part."""
-    validation: Annotated[int, Field(ge=0)] = 750
+    validation: Annotated[int, Field(ge=1)] = 750
     """Tasks held out for choosing the best adapter (paper)."""
     part: Annotated[int, Field(ge=1)] | None = None
     """Tasks of each agent's part; None: as many as there are (paper: 7,500 of 29,925 / 3)."""

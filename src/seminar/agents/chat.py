@@ -1,7 +1,7 @@
 """Messages <-> token ids. The one place where a chat template is applied and where text is cut to a token budget."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seminar.errors import ModelError
 from seminar.types import Message
@@ -24,9 +24,8 @@ class Chat:
 
     def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Render `messages` with the opening of the assistant's turn and encode them once."""
-        ids = self._tokenizer.apply_chat_template(
-            list(messages), add_generation_prompt=True, return_dict=False
-        )
+        plain: Any = list(messages)
+        ids: Any = self._tokenizer.apply_chat_template(plain, add_generation_prompt=True, return_dict=False)
         return tuple(int(i) for i in ids)
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -77,14 +77,17 @@ def _row(repeat: int, episode: Episode, graded: dict[str, Verdict]) -> dict[str,
 
 
 def _scored(row: dict[str, Any], by_id: dict[tuple[str, str], Task]) -> Scored:
-    tuples = ("prompt_ids", "completion_ids", "engine_logprobs", "saw")
-    turns = tuple(
-        Turn(**{k: tuple(v) if k in tuples else v for k, v in turn.items()}) for turn in row["turns"]
-    )
+    turns = tuple(_turn(fields) for fields in row["turns"])
     failure = None if row["failure"] is None else Failure(**row["failure"])
     episode = Episode(task=by_id[row["source"], row["task"]], turns=turns, failure=failure)
     verdicts = {key: Verdict(**value) for key, value in row["verdicts"].items()}
     return scored(episode, verdicts, seed=row["repeat"])
+
+
+def _turn(fields: dict[str, Any]) -> Turn:
+    tuples = ("prompt_ids", "completion_ids", "engine_logprobs", "saw")
+    values: dict[str, Any] = {name: tuple(v) if name in tuples else v for name, v in fields.items()}
+    return Turn(**values)
 
 
 def _accuracy(rows: Sequence[dict[str, Any]]) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seminar.types import Group
 
@@ -21,7 +22,7 @@ STD_FLOOR = 1e-4
 
 def assign(
     groups: Sequence[Group], *, schemes: Mapping[str, Scheme], accuracy_weight: float = 2.0
-) -> list[np.ndarray]:
+) -> list[NDArray[np.float64]]:
     """One array a group, one number a turn; NaN where the turn has no score.
 
     `schemes` maps a role to its scheme; `accuracy_weight` is the weight of the accuracy part in the reward, so that
@@ -38,14 +39,14 @@ def assign(
 
 
 def advantages(
-    rewards: Sequence[float] | np.ndarray, *, scheme: Scheme, baseline: float | None = None
-) -> np.ndarray:
+    rewards: Sequence[float] | NDArray[np.float64], *, scheme: Scheme, baseline: float | None = None
+) -> NDArray[np.float64]:
     """Advantages of one group. NaN rewards (no score) stay NaN and take no part in mean or deviation.
 
     The standard deviation has N - 1 in the denominator and is taken in two passes, so equal rewards give exactly 0;
     a group with fewer than two scores has no group baseline and gives 0.
     """
-    R = np.asarray(rewards, dtype=np.float64)
+    R: NDArray[np.float64] = np.asarray(rewards, dtype=np.float64)
     known = ~np.isnan(R)
     count = int(known.sum())
     if scheme == "counterfactual":
@@ -54,11 +55,11 @@ def advantages(
         return R - baseline
     if count < 2:
         return np.where(known, 0.0, np.nan)
-    mean = R[known].mean()
+    mean = float(R[known].mean())
     if R[known].max() == R[known].min():
         return np.where(known, 0.0, np.nan)
     if scheme == "leave_one_out":
-        return R - (R[known].sum() - R) / (count - 1)
+        return R - (float(R[known].sum()) - R) / (count - 1)
     if scheme == "group_no_std":
         return R - mean
-    return (R - mean) / (R[known].std(ddof=1) + STD_FLOOR)
+    return (R - mean) / (float(R[known].std(ddof=1)) + STD_FLOOR)

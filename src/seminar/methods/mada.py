@@ -5,7 +5,8 @@ stage is resumable and leaves its artefacts in the run folder (`adapters/`, `deb
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from seminar.errors import ConfigError
 from seminar.evaluate import plots, report
 from seminar.evaluate.transcripts import write_transcripts
 from seminar.jsonl import read_rows
+from seminar.learn import advantages
+from seminar.learn.samples import from_groups
 from seminar.methods.mada_evaluation import evaluate
 from seminar.protocols.base import Protocol
 from seminar.protocols.debate import Critique, DebateForm, Question
@@ -30,8 +33,8 @@ from seminar.tasks import generated
 from seminar.tasks.taskset import Split, TaskSet
 from seminar.train import trainer
 from seminar.train.imitation import example, imitate_all
-from seminar.train.update import Learner, Schedule
-from seminar.types import Sample, Task
+from seminar.train.update import Learner, Schedule, update
+from seminar.types import Episode, Sample, Task
 
 WARMUP = "warmup"
 """Adapter that imitation makes and that agents then start from."""
@@ -68,20 +71,16 @@ class Mada:
             validation=config.data.validation,
             seed=config.seed,
         )
-        for index, name in enumerate(build.generator_names(config)):
-            if not self._stage(
-                name, lambda i=index, n=name: self._train_generator(n, parts.parts[i], parts.validation)
-            ):
+        for name, part in zip(build.generator_names(config), parts.parts, strict=True):
+            if not self._stage(name, partial(self._train_generator, name, part, _validation(parts))):
                 return False
-        if not self._stage("debate_set", lambda: self._build_debate_set(parts)):
+        if not self._stage("debate_set", partial(self._build_debate_set, parts)):
             return False
         debates = self._debate_tasks()
         for name in build.generator_names(config):
             self.world.policy.remove(name)
-        for index, name in enumerate(build.critic_names(config)):
-            if not self._stage(
-                name, lambda i=index, n=name: self._train_critic(n, debates.parts[i], debates.validation)
-            ):
+        for name, part in zip(build.critic_names(config), debates.parts, strict=bool(config.debate.critics)):
+            if not self._stage(name, partial(self._train_critic, name, part, _validation(debates))):
                 return False
         for name in build.generator_names(config):
             self._load(name)
@@ -112,12 +111,12 @@ class Mada:
 
     def _train_generator(self, name: str, part: TaskSet, validation: TaskSet) -> dict[str, Any] | None:
         """GRPO on the agent's own part, alone (paper, section 3.1)."""
-        protocol = Question(form=self.form, agent=name, samples=self.config.generator.group)
+        protocol = partial(Question, form=self.form, agent=name)
         return self._train(name, self.config.generator, "generator", protocol, part, validation)
 
     def _train_critic(self, name: str, part: TaskSet, validation: TaskSet) -> dict[str, Any] | None:
         """The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section 3.3)."""
-        protocol = Critique(form=self.form, critic=name, samples=self.config.critic.group)
+        protocol = partial(Critique, form=self.form, critic=name)
         return self._train(name, self.config.critic, "critic", protocol, part, validation)
 
     def _build_debate_set(self, parts: Split) -> dict[str, Any] | None:
@@ -126,7 +125,7 @@ class Mada:
         names = build.generator_names(config)
         team = self._team({n: n for n in names}, config.generator.temperature)
         tasks = [("train", t) for part in parts.parts for t in part.tasks]
-        tasks += [("validation", t) for t in parts.validation.tasks]
+        tasks += [("validation", t) for t in _validation(parts).tasks]
         size = config.evaluation.chunk
         with self.run.table("debate_set") as table:
             done = table.num_chunks
@@ -187,7 +186,13 @@ class Mada:
         self.world.engine.load_adapter(name, version=version)
 
     def _train(
-        self, name: str, training: Training, role: str, protocol: Protocol, part: TaskSet, validation: TaskSet
+        self,
+        name: str,
+        training: Training,
+        role: str,
+        protocol: Callable[..., Protocol],
+        part: TaskSet,
+        validation: TaskSet,
     ) -> dict[str, Any] | None:
         config, policy = self.config, self.world.policy
         reference = WARMUP if config.warmup else None
@@ -197,22 +202,33 @@ class Mada:
             policy.copy(reference, name)
         steps = training.steps or round(training.epochs * len(part.tasks) / training.prompts)
         team = self._team({name: name}, training.temperature)
+        learner = build.learner(policy, name, training, steps=steps)
+        loss = build.policy_loss(config, training, reference=reference)
+
+        def learn(step: int, episodes: Sequence[Episode]) -> trainer.Learned:
+            groups = rollout.groups(episodes, rollout.verdicts(episodes, self.world.grader), rewards(config))
+            credit = advantages.assign(
+                groups, schemes={role: training.advantage}, accuracy_weight=config.reward.accuracy
+            )
+            seed = stable_hash(f"{config.seed}/{name}/{step}/dropout")
+            metrics = update(
+                policy, learner, from_groups(groups, credit), step=step, seed=seed, settings=loss
+            )
+            rows = trainer.episode_rows(name, step, groups, credit)
+            return trainer.Learned({**trainer.summary(groups), **metrics}, rows)
+
         job = trainer.Job(
             stage=name,
             team=team,
             policy=policy,
-            learner=build.learner(policy, name, training, steps=steps),
-            protocol=protocol,
+            learners=[learner],
+            protocol=protocol(samples=training.group),
             tasks=part,
-            rewards=rewards(config),
-            grader=self.world.grader,
-            schemes={role: training.advantage},
-            accuracy_weight=config.reward.accuracy,
-            loss=build.policy_loss(config, training, reference=reference),
+            learn=learn,
             prompts=training.prompts,
             steps=steps,
             seed=config.seed,
-            validate=lambda: self._validate(replace(protocol, samples=1), team, validation),
+            validate=lambda: self._validate(protocol(samples=1), team, validation),
             validate_every=training.validate_every,
             max_failed_fraction=config.max_failed_fraction,
             episodes_every=config.logging.episodes_every,
@@ -313,6 +329,11 @@ class Mada:
                 messages = self.form.show(task, answers, seed=(self.config.seed, index)).messages
             samples.append(example(self.world.chat, messages, task.meta["solution"], eos=eos, agent=WARMUP))
         return samples
+
+
+def _validation(parts: Split) -> TaskSet:
+    assert parts.validation is not None, "data.validation is at least 1"
+    return parts.validation
 
 
 def rewards(config: MadaConfig) -> dict[str, tuple[float, Reward]]:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,13 @@ from peft.tuners.lora import LoraLayer
 from peft.utils import set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from seminar.errors import ModelError
 from seminar.models import packed
@@ -51,18 +57,21 @@ class Policy:
         self._check_scoring()
 
     @property
-    def config(self):  # type: ignore[no-untyped-def]  # noqa: ANN201, D102
-        return self.base.config
+    def config(self) -> PreTrainedConfig:
+        """The base's config."""
+        config: PreTrainedConfig = self.base.config
+        return config
 
     @property
     def device(self) -> torch.device:
         """Where the base lives."""
-        return self.base.device
+        return torch.device(self.base.device)
 
     @property
     def dtype(self) -> torch.dtype:
         """Compute dtype of the frozen base."""
-        return self.base.dtype
+        dtype: torch.dtype = self.base.dtype
+        return dtype
 
     @property
     def context(self) -> int:
@@ -167,7 +176,7 @@ class Policy:
         config.inference_mode = False
         try:
             self._inject(name, config)
-            report = set_peft_model_state_dict(self._peft(), state, adapter_name=name)
+            report: Any = set_peft_model_state_dict(self._peft(), state, adapter_name=name)
         except (RuntimeError, ValueError) as error:
             if name in self.versions:
                 self.remove(name)

@@ -1,0 +1,77 @@
+"""A base model of a few thousand parameters and a recipe that plays every stage of MADA-RL in seconds."""
+
+from pathlib import Path
+
+import torch
+import yaml
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+
+def write_model(folder: Path) -> None:
+    """Save a two-layer Llama with random weights and a tokenizer of one token a character."""
+    characters = ["\n", *map(chr, range(32, 127))]
+    vocabulary = {
+        name: i for i, name in enumerate(["<pad>", "<eos>", "<user>", "<agent>", "<unk>", *characters])
+    }
+    raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    raw.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        eos_token="<eos>",
+        pad_token="<pad>",
+        additional_special_tokens=["<user>", "<agent>"],
+    )
+    tokenizer.chat_template = "{% for m in messages %}<user>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<agent>{% endif %}"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # noqa: NPY002
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                num_attention_heads=4, num_key_value_heads=2, eos_token_id=1, pad_token_id=0, bos_token_id=None,
+                max_position_embeddings=1024,
+            )
+        )  # fmt: skip
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def recipe(model: Path, **changes: object) -> dict[str, object]:
+    """A whole recipe as plain values; `changes` replace top-level sections."""
+    training = {"steps": 3, "batch": 8, "group": 4, "lr": 1e-3, "temperature": 1.0, "validate_every": 2}
+    return {
+        "name": "small",
+        "base": {"model": str(model), "threads": 1},
+        "data": {
+            "train": {"type": "generated", "kind": "arithmetic", "count": 40},
+            "validation": 6,
+            "evaluation": [{"type": "generated", "kind": "arithmetic", "count": 6}],
+        },
+        "lora": {"rank": 4, "alpha": 8, "dropout": 0.1},
+        "limits": {"completion": 10, "prompt": 200, "visible": 24},
+        "debate": {
+            "generators": 2,
+            "critics": 2,
+            "prompts": {
+                "question": "{question}",
+                "opening": "|",
+                "answer": "{number}:{answer}|",
+                "closing": "?",
+            },
+        },
+        "warmup": {"steps": 3, "batch": 4},
+        "generator": training,
+        "critic": {**training, "advantage": "counterfactual"},
+        "evaluation": {"samplings": [{"temperature": 1.0}], "repeats": 2, "completion": 10, "chunk": 5},
+        "logging": {"checkpoint_every": 1, "episodes_every": 2},
+        **changes,
+    }
+
+
+def write_recipe(folder: Path, **changes: object) -> Path:
+    """Write model and recipe into `folder`; returns the recipe's path."""
+    write_model(folder / "model")
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump(recipe(folder / "model", **changes)))
+    return path
