@@ -12,8 +12,8 @@ from seminar.types import Task
 Split = Literal["warmup", "train", "validation", "evaluation"]
 
 SHARES: dict[Split, range] = {
-    "warmup": range(0, 3),
-    "train": range(3, 13),
+    "warmup": range(0, 6),
+    "train": range(6, 13),
     "validation": range(13, 15),
     "evaluation": range(15, 20),
 }
@@ -177,7 +177,7 @@ def _product_minus(rng: random.Random) -> _Problem:
 
 
 def _three_terms(rng: random.Random) -> _Problem:
-    a, b = rng.randint(2, 99), rng.randint(2, 99)
+    a, b = rng.randint(2, 59), rng.randint(2, 59)
     c = rng.randint(1, min(a + b, 99))
     return _sum(f"{a}+{b}-{c}", (a, b, c), f"{a}+{b}={a + b}", f"{a + b}-{c}={a + b - c}", a + b - c)
 
