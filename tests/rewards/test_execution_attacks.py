@@ -74,11 +74,15 @@ def fenced(program: str) -> str:
     return f"```python\n{textwrap.dedent(program)}\n```"
 
 
-def attack(kind: Kind, *programs: str) -> set[Reason]:
-    """Reasons for which hostile programs fail; one worker meets honest ones between them."""
+def attack(kind: Kind, *programs: str, knows: bool = True) -> set[Reason]:
+    """Reasons for which hostile programs fail; one worker meets honest ones between them.
+
+    A program that `knows` has the right answer as ANSWER, and returns it where it got away with its try.
+    """
     answers: list[tuple[Task, str, StopReason]] = [(TASK, fenced(HONEST), "eos")]
     for program in programs:
-        answers += [(TASK, fenced(program), "eos"), (TASK, fenced(HONEST), "eos")]
+        hostile = f"ANSWER = {TOKEN!r}\n{textwrap.dedent(program)}" if knows else program
+        answers += [(TASK, fenced(hostile), "eos"), (TASK, fenced(HONEST), "eos")]
     verdicts = CodeGrader(workers=1, memory_mb=MEMORY_MB, sandbox=kind).grade(answers)
     assert [verdict.correct for verdict in verdicts] == [True, *[False, True] * len(programs)]
     return {verdict.reason for verdict in verdicts[1::2]}
@@ -144,21 +148,23 @@ def test_a_fork_storm_makes_no_process(kind: Kind) -> None:
 
 
 def test_a_program_may_not_fork(kind: Kind) -> None:
-    assert attack(kind, "import os\ndef secret(): return 'x' if os.fork() else 'y'") == {"wrong"}
+    assert attack(kind, "import os\ndef secret(): os.fork(); return ANSWER") == {"wrong"}
 
 
-def test_a_daemon_does_not_outlive_its_program(kind: Kind) -> None:
+def test_no_other_program_can_be_started(kind: Kind) -> None:
     program = """
     import os, subprocess, sys
     def secret():
-        for start in (
-            lambda: os.posix_spawn(sys.executable, [sys.executable, '-c', 'while True: pass'], {}),
-            lambda: subprocess.Popen(['sleep', '1000'], start_new_session=True),
-            lambda: os.execv('/bin/sleep', ['sleep', '1000']),
-        ):
-            try: start()
-            except OSError: pass
+        {}
+        return ANSWER
     """
+    spin = "sys.executable, [sys.executable, '-c', 'while True: pass'], {}"
+    ways = (f"os.posix_spawn({spin})", "subprocess.Popen(['sleep', '99'], start_new_session=True)")
+    assert attack(kind, *map(program.format, ways)) == {"wrong"}
+
+
+def test_a_program_cannot_become_another(kind: Kind) -> None:
+    program = "import os\ndef secret(): os.execv('/usr/bin/sleep', ['sleep', '99'])"
     assert attack(kind, program) == {"wrong"}
 
 
@@ -168,31 +174,34 @@ def test_threads_that_never_end_do_not_start(kind: Kind) -> None:
     def forever():
         while True: pass
     def secret():
-        while True: threading.Thread(target=forever).start()
+        for _ in range(99): threading.Thread(target=forever).start()
+        return ANSWER
     """
     assert attack(kind, program) == {"wrong"}
 
 
 def test_ten_gigabytes_of_memory_are_refused(kind: Kind) -> None:
-    assert attack(kind, "def secret(): return len(bytearray(10 * 2**30))") == {"wrong"}
+    assert attack(kind, "def secret(): bytearray(10 * 2**30); return ANSWER") == {"wrong"}
 
 
 def test_memory_taken_piece_by_piece_is_refused(kind: Kind) -> None:
-    program = """
-    def secret():
-        pieces = []
-        while True: pieces.append(bytearray(2**24))
-    """
+    # 64 pieces of 16 MiB are 1 GiB, above the limit of 603 MiB.
+    program = "def secret(): pieces = [bytes(2**24) for _ in range(64)]; return ANSWER"
     assert attack(kind, program) == {"wrong"}
 
 
 def test_a_gigabyte_of_output_ends_the_run(kind: Kind) -> None:
-    program = "import os\ndef secret():\n    for _ in range(1024): os.write({}, b'x' * 2**20)"
+    program = """
+    import os
+    def secret():
+        for _ in range(1024): os.write({}, b'x' * 2**20)
+        return ANSWER
+    """
     assert attack(kind, program.format(1), program.format(2)) == {"crashed"}
 
 
 def test_a_result_that_is_too_long_ends_the_run(kind: Kind) -> None:
-    assert attack(kind, "def secret(): return 'x' * (100 * 2**20)") == {"crashed"}
+    assert attack(kind, "def secret(): return 'x' * (20 * 2**20)") == {"crashed"}
 
 
 def test_a_crash_of_the_interpreter_is_not_a_pass(kind: Kind) -> None:
@@ -223,13 +232,19 @@ def test_leaving_by_an_exception_is_not_a_pass(kind: Kind) -> None:
     assert attack(kind, *(place.format(way) for place in PLACES for way in ways)) == {"wrong"}
 
 
-def test_work_at_exit_changes_nothing(kind: Kind) -> None:
+def test_handlers_of_the_end_change_nothing(kind: Kind) -> None:
     program = """
-    import atexit, sys
-    atexit.register(lambda: print('correct', flush=True))
-    def secret(): sys.exit(0)
+    import atexit, os, sys
+    {}
+    def secret(): pass
     """
-    assert attack(kind, program) == {"wrong"}
+    ways = (
+        "atexit.register(lambda: os._exit(0))",
+        "atexit.register(lambda: print('correct', flush=True))",
+        "sys.excepthook = lambda *_: os._exit(0)",
+        "sys.unraisablehook = sys.excepthook = lambda *_: None",
+    )
+    assert attack(kind, *map(program.format, ways)) == {"wrong"}
 
 
 # --- forging
@@ -341,12 +356,17 @@ def test_a_text_that_equals_everything_is_just_its_text(kind: Kind) -> None:
 
 def test_tracing_does_not_reach_the_tests(kind: Kind) -> None:
     program = """
-    import sys
+    import os, sys
     def trace(frame, event, arg):
-        frame.f_locals['word'] = 'correct'
+        if event == 'exception': os._exit(0)
         return trace
-    sys.settrace(trace); sys.setprofile(trace)
-    def secret(): pass
+    def secret():
+        frame = sys._getframe(1)
+        while frame:
+            frame.f_trace = trace
+            frame = frame.f_back
+        sys.settrace(trace)
+        return 1
     """
     attack(kind, program)
 
@@ -356,27 +376,31 @@ def test_tracing_does_not_reach_the_tests(kind: Kind) -> None:
 
 def test_the_tests_are_in_no_frame(kind: Kind) -> None:
     program = """
-    import sys
+    import re, sys
     def secret():
         frame = sys._getframe()
         while frame:
-            for value in [*frame.f_locals.values(), *frame.f_globals.values(), *frame.f_code.co_consts]:
-                text = str(value)
-                if 'token-' in text: return text[text.index('token-'):][:14]
+            seen = repr([frame.f_locals, frame.f_globals, frame.f_code.co_consts])
+            if found := re.search('token-[0-9a-f]{8}', seen): return found.group()
             frame = frame.f_back
     """
-    attack(kind, program)
+    attack(kind, program, knows=False)
 
 
 def test_the_tests_are_among_no_objects(kind: Kind) -> None:
     program = """
-    import gc
+    import gc, re, sys
     def secret():
-        for thing in gc.get_objects():
-            for part in gc.get_referents(thing):
-                if type(part) is str and part.startswith('tok' + 'en-'): return part
+        seen, queue = set(), [sys._getframe(), *gc.get_objects()]
+        while queue:
+            thing = queue.pop()
+            if id(thing) in seen: continue
+            seen.add(id(thing))
+            if type(thing) is str and (found := re.search('token-[0-9a-f]{8}', thing)): return found.group()
+            queue += gc.get_referents(thing)
+            if hasattr(thing, 'f_back'): queue += [thing.f_back, thing.f_code]
     """
-    attack(kind, program)
+    attack(kind, program, knows=False)
 
 
 def test_the_tests_are_not_in_the_memory_of_the_program(kind: Kind) -> None:
@@ -424,7 +448,9 @@ def test_the_process_of_the_tests_and_the_one_above_cannot_be_opened(kind: Kind)
 
 def test_bubblewrap_shows_no_file_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "answers").write_text(TOKEN)
-    attack(need("bubblewrap"), f"def secret(): return open({str(tmp_path / 'answers')!r}).read()")
+    attack(
+        need("bubblewrap"), f"def secret(): return open({str(tmp_path / 'answers')!r}).read()", knows=False
+    )
 
 
 # --- reaching out
@@ -460,7 +486,7 @@ def test_files_are_neither_made_nor_changed_nor_removed(kind: Kind, tmp_path: Pa
 def test_no_place_can_be_written(kind: Kind) -> None:
     places = ("/tmp", "/var/tmp", "/dev/shm", "~", ".")
     name = f"seminar-test-{os.getpid()}"
-    program = "import os\ndef secret(): open(os.path.expanduser('{}'), 'w')"
+    program = "import os\ndef secret(): open(os.path.expanduser('{}'), 'w'); return ANSWER"
     assert attack(kind, *(program.format(f"{place}/{name}") for place in places)) == {"wrong"}
     assert not any(Path(place, name).expanduser().exists() for place in places)
 
@@ -478,7 +504,7 @@ def test_there_is_no_network(kind: Kind) -> None:
         def secret():
             return socket.create_connection({server.getsockname()!r}, timeout=1).recv(99).decode()
         """
-        assert attack(kind, program) == {"wrong"}
+        assert attack(kind, program, knows=False) == {"wrong"}
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
 

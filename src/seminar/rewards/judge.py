@@ -158,8 +158,6 @@ def verdict(line: Line, *, program: str, tests: str, names: list[str]) -> str:
         return "unusable_gold"
     try:
         found = line.load(program, names)
-        if set(names) - found.keys():
-            return "wrong"
         exec(code, {"__name__": "tests", **found})
     except BaseException:  # whatever stops the tests, they did not pass
         return line.fault or "wrong"

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-FRAME_BYTES = 64 * 2**20
+FRAME_BYTES = 16 * 2**20
 """Longest message a reader accepts."""
 _PLAIN_INT = 2**63
 _SEQUENCES = {kind.__name__: kind for kind in (tuple, set, frozenset, deque)}
