@@ -19,7 +19,7 @@ def test_doctor_names_every_part_of_the_machine_once(monkeypatch, tmp_path):
     assert result.exit_code == 0
     names = [line.split("  ")[0] for line in result.stdout.splitlines() if not line.startswith(" ")]
     assert [name for name in names if not name.startswith(("[", "gpu"))] == [
-        *("seminar", "processor", "torch", "hub", "sandbox", "smollm2", "our cache", "hub's cache")
+        *("seminar", "processor", "torch", "hub", "sandbox", "smollm2", "tiny", "our cache", "hub's cache")
     ]
     assert {"[embedded]", "[plot]", "[track]"} <= set(names)
     assert torch.__version__ in result.stdout

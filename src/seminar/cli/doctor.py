@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from seminar.errors import RunError
-from seminar.models.embedded import SOURCES, cache_folder, hub_reachable, source
+from seminar.models.embedded import SOURCES, TINY_NOTICE, cache_folder, hub_reachable, source
 from seminar.rewards.sandbox import working_setup
 
 
@@ -40,6 +40,7 @@ def doctor() -> None:
         *extras(metadata.requires("seminar") or [], installed=_installed()),
         sandbox(),
         Fact("smollm2", SOURCES[source()]),
+        Fact("tiny", f"in the package; {TINY_NOTICE}"),
         kept("our cache", cache_folder()),
         kept("hub's cache", Path(constants.HF_HUB_CACHE)),
     ]

@@ -30,6 +30,12 @@ log = logging.getLogger(__name__)
 TINY = Path(__file__).parent / "tiny"
 """Folder of the laboratory model that ships with the package."""
 
+TINY_NOTICE = (
+    "tiny is a laboratory animal: one million parameters that know short sums and were taught to err. "
+    "Its numbers show that a method works, not what a language model gains."
+)
+"""What every output about this base says."""
+
 _HUB_FILE = "model.safetensors"
 
 _LAYOUT = 1
