@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import tempfile
 import textwrap
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from seminar.errors import ConfigError, RunError
 from seminar.rewards import sandbox
 from seminar.rewards.execution import CodeGrader
-from seminar.rewards.sandbox import KINDS, Setup, sandbox_name, working_setup
+from seminar.rewards.sandbox import Setup, working_setup
 from seminar.types import Reason, StopReason, Task, Verdict
 
 
@@ -68,10 +70,7 @@ def test_tests_that_judge_nothing_are_named_and_not_run(tests: str) -> None:
 
 @pytest.mark.parametrize("value", ["lambda x: x", "object()", "print", "type('A', (), {})()"])
 def test_tests_that_hand_over_objects_of_their_own_cannot_be_carried_out(value: str) -> None:
-    assert (
-        verdict("def f(x): return x", f"try:\n    f({value})\nexcept:\n    pass").reason
-        == "unusable_gold"
-    )
+    assert verdict("def f(x): return x", f"try:\n    f({value})\nexcept:\n    pass").reason == "unusable_gold"
 
 
 def test_verdicts_keep_the_order_of_answers() -> None:
@@ -84,6 +83,16 @@ def test_verdicts_keep_the_order_of_answers() -> None:
 
 def test_no_answers_have_no_verdicts() -> None:
     assert grade([]) == []
+
+
+def test_one_grader_serves_several_threads() -> None:
+    grader = CodeGrader(workers=1)
+    answers: list[list[tuple[Task, str, StopReason]]] = [
+        [(task(f"assert f() == {wanted}"), "```\ndef f(): return 1\n```", "eos")] * 3 for wanted in (1, 2)
+    ]
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(grader.grade, answers))
+    assert [[verdict.correct for verdict in verdicts] for verdicts in found] == [[True] * 3, [False] * 3]
 
 
 def test_every_program_starts_afresh() -> None:
@@ -109,6 +118,7 @@ def test_every_program_starts_afresh() -> None:
         ("def f(x): raise KeyError('no')", "try: f(1)\nexcept KeyError: pass\nelse: assert False"),
         ("class Odd(Exception): pass\ndef f(): raise Odd", "try: f()\nexcept Exception: pass\nelse: 1/0"),
         ("def f(*a, **k): return [a, k]", "assert f(1, b=2) == [(1,), {'b': 2}]"),
+        ("def f(**k): return k", "assert f(self=1, operation=2, function=3)['operation'] == 2"),
         ("def f(x): print('noise'); return x", "print('more noise')\nassert f(1) == 1"),
         ("def f(x): return x is True", "assert f(True) is True\nassert f(1) is False"),
         ("import numpy as np\ndef f(x): return np.mean(x)", "assert f([1, 2, 6]) == 3.0"),
@@ -166,6 +176,16 @@ def test_memory_that_python_cannot_live_in_is_refused() -> None:
         CodeGrader(memory_mb=127)
 
 
+def test_a_sandbox_that_is_not_installed_leaves_nothing_on_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(RunError, match="bubblewrap fails on this machine"):
+        working_setup.__wrapped__("bubblewrap")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.filterwarnings("ignore:sandbox")
 def test_a_sandbox_that_does_not_start_any_more_is_an_error_with_its_last_words(
     monkeypatch: pytest.MonkeyPatch,
@@ -174,10 +194,6 @@ def test_a_sandbox_that_does_not_start_any_more_is_an_error_with_its_last_words(
     monkeypatch.setattr(sandbox, "_python", lambda options: ["sh", "-c", "echo no room >&2"])
     with pytest.raises(RunError, match="rlimits says 'no room' where it should be ready"):
         grader.grade([(task("assert f(2) == 4"), f"```\n{DOUBLE}```", "eos")])
-
-
-def test_the_active_sandbox_has_a_name() -> None:
-    assert sandbox_name() in KINDS
 
 
 def test_root_without_a_list_of_system_calls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

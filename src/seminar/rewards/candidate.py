@@ -14,7 +14,7 @@ MESSAGE_CHARS = 1000
 """Of an exception's text, what is passed on."""
 
 
-def _call(function: Callable[..., object], *args: object, **kwargs: object) -> object:
+def _call(function: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     return function(*args, **kwargs)
 
 

@@ -87,7 +87,9 @@ def confine(context: ctypes.c_void_p | None, *, memory_bytes: int, cpu_s: int) -
         (resource.RLIMIT_NPROC, PROCESSES),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(limit, (value, value))
+        ceiling = resource.getrlimit(limit)[1]
+        least = value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
+        resource.setrlimit(limit, (least, least))
     if context is not None and (code := _seccomp().seccomp_load(context)) != 0:
         raise OSError(-code, "libseccomp cannot load the filter")
 

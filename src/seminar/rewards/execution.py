@@ -23,6 +23,8 @@ read) passes. Under `rlimits` without libseccomp it can signal this user's proce
 files; for root that is refused. The tests are taken at their word, for they come with the data. Holes in the
 kernel are out of reach.
 
+What programs cannot do: write a file, start a thread, a process or an event loop; Python raises there.
+
 What tests cannot do: hand objects of their own to a program, functions among them (`unusable_gold`).
 Arguments are copies; a list, dict, set or bytearray that the program alters in place, and that is an argument
 itself, is altered for the tests too. A subclass of a plain type comes back as the plain type; other objects

@@ -37,7 +37,7 @@ class Remote:
             raise Stopped("unusable_gold")
         return int(object.__getattribute__(value, "_Remote__number"))
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Call it."""
         return self.__ask("call", self, *args, **kwargs)
 
@@ -113,7 +113,7 @@ class Line:
             self._stop("crashed")
         return found
 
-    def ask(self, operation: str, *args: object, **kwargs: object) -> Any:
+    def ask(self, operation: str, /, *args: object, **kwargs: object) -> Any:
         """Have one operation done there. Arguments that it altered in place are altered here too."""
         try:
             request = {

@@ -32,13 +32,14 @@ Kind = Literal["bubblewrap", "rlimits"]
 KINDS: tuple[Kind, ...] = ("bubblewrap", "rlimits")
 """Strongest first."""
 OUTPUT_BYTES = 2**20
-"""What a program may print; with more it counts as crashed."""
+"""What a program may print; one that prints more counts as crashed."""
 START_S = 60.0
 """Longest wait for a sandbox that starts."""
 STOP_S = 10.0
 """Longest wait for one that ends by itself before it is killed."""
 PROBE_MB = 1024
 KEPT_BYTES = 1000
+"""Of what is printed, for the message about a sandbox that does not start."""
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -72,15 +73,20 @@ class Sandbox:
         self._words = b""
         self._printed = b""
         self._folder = tempfile.mkdtemp(prefix="seminar-")
-        self._process = subprocess.Popen(
-            [*(_bubblewrap() if setup.kind == "bubblewrap" else []), *_python(options)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self._folder,
-            env=_ENVIRONMENT | {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ},
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [*(_bubblewrap() if setup.kind == "bubblewrap" else []), *_python(options)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self._folder,
+                env=_ENVIRONMENT
+                | {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ},
+                start_new_session=True,
+            )
+        except OSError:
+            shutil.rmtree(self._folder)
+            raise
 
     def __enter__(self) -> "Sandbox":
         """Itself."""
@@ -109,7 +115,7 @@ class Sandbox:
         return self._word(deadline_s)
 
     def last_output(self) -> str:
-        """The end of all that was printed, for the message about a sandbox that does not start."""
+        """The end of all that was printed."""
         return self._printed.decode(errors="replace").strip()
 
     def close(self) -> None:
@@ -131,8 +137,8 @@ class Sandbox:
         assert self._process.stderr is not None
         words, output = self._process.stdout.fileno(), self._process.stderr.fileno()
         watch = select.poll()
+        watch.register(output, select.POLLIN)  # first, so that last words are read before the end is seen
         watch.register(words, select.POLLIN)
-        watch.register(output, select.POLLIN)
         end = time.monotonic() + limit_s
         printed = 0
         while b"\n" not in self._words:
@@ -183,20 +189,13 @@ def working_setup(kind: Kind | None = None) -> Setup:
     )
 
 
-def sandbox_name() -> Kind:
-    """Which sandbox judges programs on this machine."""
-    return working_setup().kind
-
-
 def _works(setup: Setup) -> bool:
-    program, asked = (
-        "def f(x):\n    return x + 1",
-        Exercise(tests="assert f(1) == 2", names=("f",), prefix=""),
-    )
+    asked = Exercise(tests="assert f(1) == 2", names=("f",), prefix="")
     try:
         with Sandbox(setup, longest_s=START_S, memory_mb=PROBE_MB) as sandbox:
-            return sandbox.ready() and sandbox.judge(program, asked, deadline_s=START_S) == "correct"
-    except FileNotFoundError:  # no such command
+            word = sandbox.judge("f = lambda x: x + 1", asked, deadline_s=START_S) if sandbox.ready() else ""
+            return word == "correct"
+    except OSError:  # no such command
         return False
 
 
@@ -217,7 +216,10 @@ def _warn(setup: Setup) -> None:
 
 def _bubblewrap() -> list[str]:
     """What goes before the interpreter's command: no network, no other process, nothing to write."""
-    command = ["bwrap", "--unshare-all", "--die-with-parent", "--as-pid-1"]
+    found = shutil.which("bwrap")
+    if found is None:
+        raise FileNotFoundError("bwrap")
+    command = [found, "--unshare-all", "--die-with-parent", "--as-pid-1"]
     seen = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", sys.base_prefix, sys.base_exec_prefix]
     for path in [*dict.fromkeys(seen), str(_packages()), str(_rewards())]:
         command += ["--ro-bind-try", path, path]

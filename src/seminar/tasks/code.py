@@ -96,7 +96,7 @@ def unix_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _exercise(question: str, tests: str, entry_point: str, solution: str) -> Exercise | None:
     body = _statements(tests)
     if entry_point and any("check" in _bound(node) for node in body) and not any(map(_calls_check, body)):
