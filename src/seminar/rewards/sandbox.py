@@ -70,6 +70,7 @@ class Sandbox:
             "cpu_s": math.ceil(longest_s) + 1,
             "packages": [str(_packages())],
         }
+        self._closed = False
         self._words = b""
         self._printed = b""
         self._folder = tempfile.mkdtemp(prefix="seminar-")
@@ -98,7 +99,7 @@ class Sandbox:
 
     def ready(self) -> bool:
         """Wait until it can take a job, to be asked once before each; False when it has ended."""
-        return self._process.poll() is None and self._word(START_S) == READY
+        return not self._closed and self._word(START_S) == READY
 
     def judge(self, program: str, exercise: Exercise, *, deadline_s: float) -> str:
         """The word of `judge.verdict`, or `timeout`, or `crashed` for too much output.
@@ -120,6 +121,9 @@ class Sandbox:
 
     def close(self) -> None:
         """End every process, wait until they are gone, remove the folder. Calling it twice does no harm."""
+        if self._closed:
+            return
+        self._closed = True
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
             pipe.close()
@@ -128,8 +132,7 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        if os.path.isdir(self._folder):
-            shutil.rmtree(self._folder)
+        shutil.rmtree(self._folder)
 
     def _word(self, limit_s: float) -> str:
         """The next line of the sandbox, while what programs print is counted and thrown away."""
