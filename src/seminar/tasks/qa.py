@@ -19,7 +19,8 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ALONE = re.compile(r"(?:\\text)?[\W_]*([A-Za-z])[\W_]*")
 _LETTER = re.compile(
-    r"\(([A-Z])\)|(?<![\w'])([A-Z])(?=[.):,]|\*\*|$|\s*$| or\b| and\b)|(?<![\w'])([B-HJ-Z])(?![\w'])"
+    r"\(([A-Z])\)|(?<![\w'])([A-Z])(?=[.):,]|\*\*|[ \t]*$| or\b| and\b)|(?<![\w'])([B-HJ-Z])(?![\w'])",
+    re.MULTILINE,
 )
 _CLOSED = ("yes", "no", "noanswer")
 
