@@ -31,7 +31,7 @@ def test_a_review_is_taught_under_the_prompt_that_shows_its_draft() -> None:
 
 def test_parts_of_the_review_can_be_left_out() -> None:
     *_, bad = demonstrations(TEAM, TASKS[:1], seed=0, criteria=("coherence",), feedback=False)
-    assert bad.text == '{"coherence":1,"overall":0}'
+    assert bad.text == '{"overall":0,"coherence":1}'
     assert parse_review(bad.text).scores == {**dict.fromkeys(CRITERIA), "coherence": 1.0}
 
 

@@ -101,9 +101,9 @@ def test_feedback_is_unescaped_and_holds_no_broken_characters() -> None:
 
 def test_a_review_is_written_short() -> None:
     review = Review(scores={**dict.fromkeys(CRITERIA), "coherence": 1.0}, overall=0.5)
-    assert write_review(review) == '{"coherence":1,"overall":0.5}'
-    assert write_review(WHOLE).startswith('{"feedback":"Step 2 is wrong.","coherence":0.9,')
-    assert write_review(WHOLE).endswith('"correctness":0,"overall":0.4}')
+    assert write_review(review) == '{"overall":0.5,"coherence":1}'
+    assert write_review(WHOLE).startswith('{"feedback":"Step 2 is wrong.","overall":0.4,"coherence":0.9,')
+    assert write_review(WHOLE).endswith('"correctness":0}')
 
 
 @given(

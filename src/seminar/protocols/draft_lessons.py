@@ -10,6 +10,9 @@ from seminar.tasks.generated_drafts import WrittenDraft, write_drafts
 from seminar.tasks.review_form import CRITERIA, write_review
 from seminar.types import Message, Task
 
+RIGHT_BEFORE = 0.25
+"""Share of right ones among the drafts shown before the one to imitate: few, so that copying does not pay."""
+
 
 class Demonstration(NamedTuple):
     """One prompt of the protocol and what an agent should answer."""
@@ -37,7 +40,7 @@ def demonstrations(
         rng = random.Random(f"{seed}/{task.id}/lessons")
         k = rng.randrange(protocol.drafts)
         *earlier, good, bad = write_drafts(
-            task, right=[*(rng.random() < 0.5 for _ in range(k)), True, False], seed=seed
+            task, right=[*(rng.random() < RIGHT_BEFORE for _ in range(k)), True, False], seed=seed
         )
         yield Demonstration(protocol.plain_prompt(task), good.text)
         yield Demonstration(protocol.draft_prompt(task, [draft.text for draft in earlier]), good.text)

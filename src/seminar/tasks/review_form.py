@@ -65,10 +65,10 @@ def parse_review(text: str) -> Review | None:
 def write_review(review: Review) -> str:
     """The review in its own form, as short as it gets; `parse_review` reads it back.
 
-    Feedback stands first, so that a model finds the fault before it gives marks. Empty feedback and criteria
-    that are None are left out: `{"coherence":1,"overall":0.5}`.
+    Feedback stands first, so that a model finds the fault before it gives marks, and the overall mark right
+    behind it. Empty feedback and criteria that are None are left out: `{"overall":0.5,"coherence":1}`.
     """
-    given = {**{name: review.scores[name] for name in CRITERIA}, OVERALL: review.overall}
+    given = {OVERALL: review.overall, **{name: review.scores[name] for name in CRITERIA}}
     scores = {k: int(v) if v == int(v) else v for k, v in given.items() if v is not None}
     feedback = {FEEDBACK: review.feedback} if review.feedback else {}
     return json.dumps({**feedback, **scores}, ensure_ascii=False, separators=(",", ":"))
