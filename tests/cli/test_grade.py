@@ -86,7 +86,11 @@ def test_a_bad_line_is_named_and_the_rest_goes_on(tmp_path):
 
 
 def test_bytes_that_are_no_text_are_a_bad_line(tmp_path):
-    (tmp_path / "in").write_bytes(b'{"gold": "\xff"}\n{"gold": "7", "prediction": "\\ud800 The answer is 7"}\n')
+    no_text, lone_surrogate = (
+        b'{"gold": "\xff"}\n',
+        b'{"gold": "7", "prediction": "\\ud800 The answer is 7"}\n',
+    )
+    (tmp_path / "in").write_bytes(no_text + lone_surrogate)
     result = CliRunner().invoke(APP, ["--in", str(tmp_path / "in"), "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
     assert json.loads((tmp_path / "out").read_text())["correct"] is True

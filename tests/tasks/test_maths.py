@@ -82,7 +82,12 @@ def test_a_cut_text_counts_only_as_far_as_its_whole_lines():
 
 
 def test_marks_are_listed_in_order():
-    assert marked_answers("The answer is A. No, the answer is B.") == ["A", "B"]
+    assert marked_answers("The answer is 3. No, the answer is 4.") == ["3", "4"]
+
+
+def test_a_full_stop_after_an_initial_or_a_title_ends_no_sentence():
+    assert marked_answers("The answer is J. K. Rowling. She wrote it.") == ["J. K. Rowling"]
+    assert marked_answers("The answer is St. Louis. It is a city.") == ["St. Louis"]
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,17 @@ def test_letters_are_read_as_models_write_them(text, letters):
     assert "".join(read_letters(text, CHOICES)) == letters
 
 
+@pytest.mark.parametrize(
+    "text", ["D. both A and B", "(D) both A and B", "both A and B", "The answer is both A and B."]
+)
+def test_letters_within_the_text_of_an_option_are_its_text(text):
+    assert read_letters(text, ("a line", "a plane", "a point", "both A and B")) == ("D",)
+
+
+def test_an_option_to_the_letter_goes_before_one_that_differs_in_signs():
+    assert read_letters("The answer is 11.", ("-11", "0", "11", "33/2")) == ("C",)
+
+
 def test_two_identical_options_are_two_letters():
     assert read_letters("same", ("same", "same", "other")) == ("A", "B")
 

@@ -29,7 +29,7 @@ _FORMULAS = re.compile(_FORMULA_LIST, re.DOTALL)
 _FORMULAS_OR_NUMBER = re.compile(
     rf"{_FORMULA_LIST}|(?<![\w.])[+-]?\$?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+|/\d+)?%?", re.DOTALL
 )
-_SENTENCE_END = re.compile(r"[.!?;]$|[.!?;]\s+(?=[A-Z(*])")
+_SENTENCE_END = re.compile(r"[.!?;]$|(?:(?<=[\d)}\]$%*])|(?<=[a-z][a-z]))[.!?;]\s+(?=[A-Z(*])")
 _NAMED = re.compile(r"\\(?:text[a-z]*|[mh]box|mathrm)\s?\{[^{}]*\}|\\[a-zA-Z]+")
 _PROSE = re.compile(r"[A-Za-z]{2}[,:;]?\s+[A-Za-z]{2}")
 

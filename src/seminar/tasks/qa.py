@@ -18,6 +18,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ALONE = re.compile(r"(?:\\text)?[\W_]*([A-Za-z])[\W_]*")
+_FIRST = re.compile(r"[\W_]*([A-Z])[).:,](.*)", re.DOTALL)
 _LETTER = re.compile(
     r"\(([A-Z])\)|(?<![\w'])([A-Z])(?=[.):,]|\*\*|[ \t]*$| or\b| and\b)|(?<![\w'])([B-HJ-Z])(?![\w'])",
     re.MULTILINE,
@@ -69,30 +70,42 @@ def read_letters(text: str, choices: Sequence[str], *, cut: bool = False) -> tup
     """The letters of the options a text chooses: none, one, or several, which is no answer.
 
     Read in: the last box, else everything behind a mark (`####`, "answer is"), else the whole text. There,
-    letters written as such count (`B`, `(B)`, `B.`, `B) Paris`); without any, the text of an option.
+    the text of an option counts if it is all there is, then letters written as such (`B`, `(B)`, `B.`,
+    `B) Paris`), and only without any the texts of options among other words.
     """
     text = after_think(text)
     box = last_box(text)
     spans = [box] if box is not None else marked_answers(text, cut=cut) or ([] if cut else [text])
+    chosen = [_chosen(span.strip("*_ \t\n"), choices) for span in spans]
+    if not any(chosen):
+        chosen = [_held(span, choices) for span in spans]
+    return tuple(sorted({LETTERS[k] for places in chosen for k in places}))
+
+
+def _chosen(span: str, choices: Sequence[str]) -> set[int]:
+    """Options that a text names by letter, or is the very text of; a lone `A` or `I` in prose is a word."""
     letters = LETTERS[: len(choices)]
-    found = {letter for span in spans for letter in _letters(span.strip(), letters)}
-    if not found:
-        found = {letters[k] for span in spans for k in _named_choices(span, choices)}
-    return tuple(sorted(found))
-
-
-def _letters(span: str, letters: str) -> set[str]:
-    """Letters that stand in a text as letters; a lone `A` or `I` in prose is a word."""
     if (alone := _ALONE.fullmatch(span)) is not None:
-        return {alone[1].upper()} & set(letters)
-    return {found[1] or found[2] or found[3] for found in _LETTER.finditer(span)} & set(letters)
+        return {letters.find(alone[1].upper())} - {-1}
+    if (first := _FIRST.match(span)) and (place := letters.find(first[1])) in _equal(first[2], choices):
+        return {place}  # `D. both A and B`
+    if exact := _equal(span, choices):
+        return exact
+    return {letters.find(found[1] or found[2] or found[3]) for found in _LETTER.finditer(span)} - {-1}
 
 
-def _named_choices(span: str, choices: Sequence[str]) -> set[int]:
-    """Options whose text a span is or, else, holds; one within a longer one that it holds does not count."""
+def _equal(span: str, choices: Sequence[str]) -> set[int]:
+    """Options with the text of a span, to the letter if there is one, else after normalising."""
+    span = span.strip().removesuffix(".")
+    if literal := {k for k, choice in enumerate(choices) if choice.strip().removesuffix(".") == span != ""}:
+        return literal
+    words = normalise_answer(span)
+    return {k for k, choice in enumerate(choices) if normalise_answer(choice) == words != ""}
+
+
+def _held(span: str, choices: Sequence[str]) -> set[int]:
+    """Options whose text stands in a span; one within a longer one that stands there does not count."""
     words = f" {normalise_answer(span)} "
     texts = [f" {normalise_answer(choice)} " for choice in choices]
-    if exact := {k for k, text in enumerate(texts) if text == words}:
-        return exact
     held = {k for k, text in enumerate(texts) if text.strip() and text in words}
     return {k for k in held if not any(texts[k] != texts[j] and texts[k] in texts[j] for j in held)}
