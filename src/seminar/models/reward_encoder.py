@@ -80,7 +80,7 @@ def from_config(config: PreTrainedConfig, *, numbers: int, seed: int) -> RewardE
     """A blank encoder of any architecture of transformers."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # the fork keeps it private
-        encoder = AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
+        encoder = AutoModel.from_config(config, dtype=torch.float32)
         return RewardEncoder(encoder, numbers=numbers)
 
 
