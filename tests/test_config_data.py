@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from seminar.config import File
+from seminar.settings import File
 
 
 def test_a_mapping_names_only_fields_of_a_task() -> None:

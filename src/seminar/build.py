@@ -6,13 +6,14 @@ import torch
 
 from seminar.agents.agent import Agent, Team
 from seminar.agents.chat import Chat
-from seminar.config import Base, Common, File, Generated, Lora, MadaConfig, Sampling, Source, Training
+from seminar.config_mada import MadaConfig, Sampling, Training
 from seminar.engines.hf import HfEngine
 from seminar.models.embedded import resolve
 from seminar.models.policy import Policy, load_policy
 from seminar.protocols.debate import Debate, DebateForm, Prompts
 from seminar.rewards.verify import Graders
 from seminar.runlog import RunFolder
+from seminar.settings import Base, Common, File, Generated, Lora, Source
 from seminar.tasks import generated, named
 from seminar.tasks.mapping import load_mapped
 from seminar.tasks.taskset import TaskSet, decontaminate
@@ -80,7 +81,7 @@ def learner(policy: Policy, adapter: str, training: Training, *, steps: int) -> 
     return Learner(policy, adapter, schedule=schedule, max_grad_norm=training.max_grad_norm)
 
 
-def policy_loss(config: Common, training: Training, *, reference: str | None) -> PolicyLoss:
+def policy_loss(config: MadaConfig, training: Training, *, reference: str | None) -> PolicyLoss:
     """The loss of one role."""
     return PolicyLoss(
         loss=training.loss,

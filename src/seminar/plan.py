@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from seminar import build
-from seminar.config import Generated, MadaConfig, Named, Training
+from seminar.config_mada import MadaConfig, Training
 from seminar.errors import ConfigError
 from seminar.models.shapes import Shapes, shapes
+from seminar.settings import Generated, Named
 from seminar.tasks import named
 
 

@@ -8,7 +8,7 @@ import typer
 
 from seminar import build, rollout
 from seminar import config as configuration
-from seminar.config import Sampling
+from seminar.config_mada import Sampling
 from seminar.console import Console
 from seminar.runlog import RunFolder
 from seminar.tasks.maths import extract_answer, normalise_answer

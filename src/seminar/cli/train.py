@@ -8,7 +8,6 @@ import typer
 
 from seminar import config as configuration
 from seminar.console import Console
-from seminar.errors import RunError
 from seminar.methods import mada
 from seminar.plan import plan as make_plan
 from seminar.runlog import RunFolder

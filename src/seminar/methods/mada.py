@@ -14,7 +14,7 @@ import numpy as np
 from seminar import build, rollout
 from seminar.agents.agent import Team, stable_hash
 from seminar.atomic import atomic_dir
-from seminar.config import Generated, MadaConfig, Sampling, Training
+from seminar.config_mada import MadaConfig, Sampling, Training
 from seminar.console import Console
 from seminar.errors import ConfigError
 from seminar.evaluate import plots, report
@@ -28,6 +28,7 @@ from seminar.protocols.debate import Critique, DebateForm, Question
 from seminar.rewards.base import Reward
 from seminar.rewards.length import accuracy, length
 from seminar.runlog import RunFolder
+from seminar.settings import Generated
 from seminar.stopping import StopRequest
 from seminar.tasks import generated
 from seminar.tasks.taskset import Split, TaskSet

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, nan
 
 from seminar import build
-from seminar.config import MadaConfig, Sampling
+from seminar.config_mada import MadaConfig, Sampling
 from seminar.console import Console
 from seminar.evaluate import estimates, metrics, stats
 from seminar.evaluate.metrics import Measure, Scored
