@@ -218,6 +218,10 @@ class Policy:
             torch.from_numpy(batch.temperature_C).to(device),
         )
 
+    def drops(self, name: str) -> bool:
+        """Whether an adapter has dropout."""
+        return bool(self._peft().peft_config[name].lora_dropout)
+
     @contextmanager
     def dropout(self, name: str, *, seed: int) -> Iterator[None]:
         """Within the block the adapter's dropout is on, with random numbers that depend on `seed` alone."""

@@ -1,6 +1,6 @@
 """Samples of one agent -> forward, loss, backward, step; one adapter changes, everything else stays bit-identical."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, pi
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from seminar.errors import DivergenceError
 from seminar.learn import losses
 from seminar.learn.samples import pack
+from seminar.models.heads import ValueHead
 from seminar.models.policy import Policy
 from seminar.types import Batch, Sample
 
@@ -36,23 +37,41 @@ class Schedule:
 
 
 class Learner:
-    """The optimizer of one adapter: AdamW .9/.999, eps 1e-8, no decay (paper, table 6), one rate a step."""
+    """The optimizer of one adapter: AdamW .9/.999, eps 1e-8, no decay (paper, table 6), one rate a step.
 
-    def __init__(self, policy: Policy, adapter: str, *, schedule: Schedule, max_grad_norm: float) -> None:
-        """Make an optimizer over the adapter's own tensors."""
+    An agent that learns values has a head beside its adapter; both are stepped, kept and restored together.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        adapter: str,
+        *,
+        schedule: Schedule,
+        max_grad_norm: float,
+        head: ValueHead | None = None,
+        head_lr: float = 0.0,
+    ) -> None:
+        """Make an optimizer over the adapter's own tensors and those of `head`, which has `head_lr` at the peak."""
         self.adapter = adapter
         self.schedule = schedule
         self.max_grad_norm = max_grad_norm
-        self.named = policy.parameters(adapter)
+        self.head = head
+        weights = policy.parameters(adapter)
+        values = {} if head is None else {f"value.{name}": t for name, t in head.named_parameters()}
+        self.named: dict[str, Tensor] = {**weights, **values}
+        groups = [{"params": list(weights.values()), "scale": 1.0}]
+        if values:
+            groups.append({"params": list(values.values()), "scale": head_lr / schedule.lr})
         self.optimizer = torch.optim.AdamW(
-            self.named.values(), lr=schedule.lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0
+            groups, lr=schedule.lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0
         )
 
     def step(self, step: int) -> dict[str, float]:
         """Apply the gathered gradients at the rate of `step` and clear them."""
         rate = self.schedule.rate(step)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["scale"]
         norm = float(torch.nn.utils.clip_grad_norm_(self.named.values(), self.max_grad_norm))
         if norm != norm or norm == float("inf"):
             raise DivergenceError(
@@ -116,12 +135,16 @@ def update(
         settings.loss, samples=count, tokens=tokens, max_tokens=settings.max_completion
     )
     sums: dict[str, float] = {}
-    gap = check_gap(policy, batches, adapter=learner.adapter, limit=settings.max_gap)
+    gaps: list[Tensor] = []
     for number, batch in enumerate(batches):
-        reference = _reference(policy, batch, settings=settings, seed=seed + number)
+        reference = reference_logprobs(
+            policy, batch, beta=settings.beta, reference=settings.reference, seed=seed + number
+        )
         with policy.active(learner.adapter), policy.dropout(learner.adapter, seed=seed + number):
             logprobs_C = policy.logprobs(batch)
         old_C = logprobs_C.detach()
+        if number == 0 or not policy.drops(learner.adapter):
+            gaps.append(engine_gap(policy, batch, old_C, adapter=learner.adapter))
         result = losses.policy_loss(
             logprobs_C,
             old_logprobs_C=old_C,
@@ -134,10 +157,11 @@ def update(
             beta=settings.beta,
         )
         result.loss.backward()
-        _add(
+        add(
             sums,
             {**result.sums, "loss": float(result.loss.detach()) * tokens, "entropy": float(-old_C.sum())},
         )
+    gap = check_gap(gaps, adapter=learner.adapter, limit=settings.max_gap)
     metrics = {name: value / max(tokens, 1.0) for name, value in sums.items()}
     return {**metrics, **learner.step(step), **gap, "tokens": tokens, "samples": count}
 
@@ -165,18 +189,27 @@ def imitate(
     return {"nll": nll / tokens, **learner.step(step)}
 
 
-def check_gap(policy: Policy, batches: Sequence[Batch], *, adapter: str, limit: float) -> dict[str, float]:
-    """Mean and largest |engine - trainer| log-probability, measured without dropout on the first batch.
+def engine_gap(policy: Policy, batch: Batch, logprobs_C: Tensor, *, adapter: str) -> Tensor:
+    """|engine - trainer| log-probability of each token, dropout off.
 
-    A mean above `limit` means that the engine spoke with other weights than the trainer scores with: the run stops
-    before anything is changed.
+    Without dropout the training forward's own `logprobs_C` are compared, for free; with it the batch is scored again.
     """
-    if not batches:
+    if policy.drops(adapter):
+        with policy.active(adapter), torch.no_grad():
+            logprobs_C = policy.logprobs(batch)
+    return (logprobs_C.cpu() - torch.from_numpy(batch.engine_logprob_C)).abs()
+
+
+def check_gap(gaps: Sequence[Tensor], *, adapter: str, limit: float) -> dict[str, float]:
+    """Mean and largest gap between engine and trainer.
+
+    A mean above `limit` means that the engine spoke with other weights than the trainer scores with: the run
+    stops before anything is changed.
+    """
+    if not gaps:
         return {}
-    with policy.active(adapter), torch.no_grad():
-        ours = policy.logprobs(batches[0]).cpu()
-    gaps = (ours - torch.from_numpy(batches[0].engine_logprob_C)).abs()
-    mean, largest = float(gaps.mean()), float(gaps.max())
+    gap_C = torch.cat(list(gaps))
+    mean, largest = float(gap_C.mean()), float(gap_C.max())
     if not mean <= limit:
         raise DivergenceError(
             f"adapter {adapter}: engine and trainer differ by {mean:.3g} nats a token (largest {largest:.3g}) on the "
@@ -196,16 +229,20 @@ def tensors(batch: Batch, *, device: torch.device) -> dict[str, Tensor]:
     }
 
 
-def _reference(policy: Policy, batch: Batch, *, settings: PolicyLoss, seed: int) -> Tensor | None:
-    if settings.beta == 0:
+def reference_logprobs(
+    policy: Policy, batch: Batch, *, beta: float, reference: str | None, seed: int
+) -> Tensor | None:
+    """Log-probabilities under the reference (None: the bare base) and the same dropout; None where beta is 0."""
+    if beta == 0:
         return None
-    with torch.no_grad(), policy.active(settings.reference):
-        if settings.reference is None:
+    with torch.no_grad(), policy.active(reference):
+        if reference is None:
             return policy.logprobs(batch)
-        with policy.dropout(settings.reference, seed=seed):
+        with policy.dropout(reference, seed=seed):
             return policy.logprobs(batch)
 
 
-def _add(sums: dict[str, float], more: dict[str, float]) -> None:
+def add(sums: dict[str, float], more: Mapping[str, float]) -> None:
+    """Add `more` to the sums of the same names."""
     for name, value in more.items():
         sums[name] = sums.get(name, 0.0) + value
