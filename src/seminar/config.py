@@ -37,7 +37,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     if not isinstance(tree, dict):
         raise ConfigError(f"recipe {path} holds a {type(tree).__name__}; it must hold keys and values.")
     for override in overrides:
-        _apply(tree, override)
+        apply_override(tree, override)
     return parse(tree, where=str(path))
 
 
@@ -58,7 +58,8 @@ def dump(config: Config) -> dict[str, Any]:
     return config.model_dump(mode="json")
 
 
-def _apply(tree: dict[str, Any], override: str) -> None:
+def apply_override(tree: dict[str, Any], override: str) -> None:
+    """Set one `key.sub=value` in a tree of plain values, in place."""
     key, equals, value = override.partition("=")
     if not equals or not key:
         raise ConfigError(f"override {override!r}: it must read key=value, for instance generator.lr=1e-4.")

@@ -8,7 +8,7 @@ from seminar.config_mada import MadaConfig, Sampling
 from seminar.console import Console
 from seminar.evaluate import estimates, metrics, stats
 from seminar.evaluate.metrics import Measure, Scored
-from seminar.evaluate.report import Row, Section
+from seminar.evaluate.report import Row, Section, facts, terminal, write
 from seminar.evaluate.run import Entry, play_all
 from seminar.evaluate.stats import Estimate
 from seminar.protocols.base import Protocol
@@ -16,6 +16,9 @@ from seminar.protocols.debate import DebateForm, Question
 from seminar.runlog import RunFolder
 from seminar.stopping import StopRequest
 from seminar.types import Task
+
+WARMUP = "warmup"
+"""Adapter that imitation makes and that agents then start from."""
 
 SPARE = 1.5
 """Samples of the equal-token vote: this many times the calls of a debate, so that few pools fall short."""
@@ -75,6 +78,39 @@ def evaluate(
             found[name] = played
         sections += report_sections(config, sampling, found, parameters=_trainable(world, names))
     return sections
+
+
+def evaluate_saved(
+    saved: RunFolder, config: MadaConfig, *, run: RunFolder, console: Console, stop: StopRequest
+) -> bool:
+    """Evaluate the finished team of `saved` under `config` (other tasks, samplings or repeats) into the folder `run`."""
+    world = build.world(config.base)
+    form = build.debate_form(config, world.chat)
+    start = WARMUP if config.warmup else None
+    names = build.generator_names(config)
+    for name in (*names, *build.critic_names(config), *([start] if start else [])):
+        world.policy.load(name, saved.adapter(name))
+        world.engine.load_adapter(name, version=saved.stage_facts(name)["adapter_version"])
+    tasks = [task for chosen in build.evaluation_tasks(config) for task in chosen.tasks]
+    best = max(names, key=lambda name: float(saved.stage_facts(name)["validation"]))
+    with world.grader:
+        sections = evaluate(
+            config, world, form, start=start, best=best, tasks=tasks, run=run, console=console, stop=stop
+        )
+    if sections is None:
+        return False
+    setting = facts(
+        "What ran",
+        {
+            "team": str(saved.path),
+            "base": f"{config.base.model}, {config.base.dtype}",
+            "tasks": len(tasks),
+            "training tasks among them": len(build.training_tasks(config).dropped),
+        },
+    )
+    write(run.path, title=f"Evaluation of {saved.path.name}", sections=[setting, *sections])
+    console.note(terminal(sections))
+    return True
 
 
 def report_sections(
