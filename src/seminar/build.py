@@ -1,22 +1,33 @@
 """A configuration -> live objects: the one place where the rooms are wired together."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from seminar.agents.agent import Agent, Team
 from seminar.agents.chat import Chat
+from seminar.config_draft import DraftRlConfig
 from seminar.config_mada import MadaConfig, Sampling, Training
 from seminar.engines.hf import HfEngine
 from seminar.models.embedded import resolve
+from seminar.models.heads import ValueHead
 from seminar.models.policy import Policy, load_policy
+from seminar.models.reward_encoder import build_encoder, solve_width
+from seminar.protocols import draft_prompts
 from seminar.protocols.debate import Debate, DebateForm, Prompts
+from seminar.protocols.drafts import Drafts
+from seminar.rewards.drafts import Mix
+from seminar.rewards.execution import CodeGrader
+from seminar.rewards.model import NUMBERS, RewardModel, load_reward_model
 from seminar.rewards.verify import Graders
 from seminar.runlog import RunFolder
 from seminar.settings import Base, Common, File, Generated, Lora, Source
 from seminar.tasks import generated, named
 from seminar.tasks.mapping import load_mapped
 from seminar.tasks.taskset import TaskSet, decontaminate
+from seminar.train.ppo import PpoLoss
+from seminar.train.reward_model import RewardLearner
 from seminar.train.update import Learner, PolicyLoss, Schedule
 
 MARGIN = 64
@@ -33,12 +44,17 @@ class World:
     grader: Graders
 
 
-def world(base: Base) -> World:
-    """Load the base model and put an engine and a grader beside it."""
+def world(base: Base, *, code: bool = False) -> World:
+    """Load the base model and put an engine and a grader beside it; `code`: one that executes programs too."""
     if base.threads is not None:
         torch.set_num_threads(base.threads)
     policy = load_policy(resolve(base.model), dtype=getattr(torch, base.dtype), device=base.device)
-    return World(policy=policy, chat=Chat(policy.tokenizer), engine=HfEngine(policy), grader=Graders())
+    return World(
+        policy=policy,
+        chat=Chat(policy.tokenizer),
+        engine=HfEngine(policy),
+        grader=Graders(code=CodeGrader() if code else None),
+    )
 
 
 def tasks(source: Source, *, seed: int, split: generated.Split) -> TaskSet:
@@ -163,4 +179,119 @@ def load_team(run: RunFolder, config: MadaConfig, world: World, *, sampling: Sam
         sampling=sampling,
         max_tokens=config.evaluation.completion,
         max_prompt=max_debate_prompt(config),
+    )
+
+
+# -- DRAFT-RL ------------------------------------------------------------------------------------------------
+
+
+def drafters(config: DraftRlConfig) -> tuple[str, ...]:
+    """agent-0, agent-1, ..."""
+    return tuple(f"agent-{i}" for i in range(config.drafts.agents))
+
+
+def drafts(config: DraftRlConfig) -> Drafts:
+    """The recipe's drafts and reviews between its named agents."""
+    d = config.drafts
+    texts = {name: text for name, text in d.prompts.model_dump().items() if text is not None}
+    return Drafts(
+        agents=drafters(config),
+        drafts=d.drafts,
+        history=d.history,
+        strategies=draft_prompts.STRATEGIES if d.strategies is None else d.strategies,
+        temperatures=d.temperatures,
+        cod=d.cod,
+        max_words=d.max_words,
+        retries=d.retries,
+        draft_tokens=config.limits.draft,
+        peers=d.peers,
+        review_temperature=d.review_temperature,
+        review_tokens=config.limits.review,
+        prompts=draft_prompts.Prompts(**texts),
+    )
+
+
+def draft_team(world: World, config: DraftRlConfig, adapters: dict[str, str | None]) -> Team:
+    """The agents of a draft team; the protocol says at which temperature and how long each of them writes."""
+    return team(
+        world,
+        adapters,
+        sampling=Sampling(),
+        max_tokens=max(config.limits.draft, config.limits.review),
+        max_prompt=config.limits.prompt,
+    )
+
+
+def mix(config: DraftRlConfig) -> Mix:
+    """The observed reward."""
+    r = config.reward
+    return Mix(
+        task=r.task,
+        peer=r.peer,
+        coherence=r.coherence,
+        diversity=r.diversity,
+        format_penalty=r.format_penalty,
+    )
+
+
+def drafter(policy: Policy, adapter: str, config: DraftRlConfig) -> Learner:
+    """The optimizer of one agent: its adapter and its value head."""
+    t = config.training
+    return Learner(
+        policy,
+        adapter,
+        schedule=Schedule(lr=t.lr, steps=t.steps, warmup=t.lr_warmup, floor=t.lr_floor),
+        max_grad_norm=t.max_grad_norm,
+        head=ValueHead(policy.config.hidden_size).to(policy.device),
+        head_lr=t.value_lr,
+    )
+
+
+def ppo_loss(config: DraftRlConfig, *, reference: str | None) -> PpoLoss:
+    """The loss of every agent."""
+    t = config.training
+    return PpoLoss(
+        clip=t.clip,
+        value=t.value,
+        value_clip=t.value_clip,
+        beta=t.beta,
+        reference=reference,
+        gamma=t.gamma,
+        lam=t.lam,
+        epochs=t.ppo_epochs,
+        imitation=t.imitation,
+        max_tokens=config.update.max_tokens,
+        max_gap=config.update.max_gap,
+    )
+
+
+def reward_model(config: DraftRlConfig, world: World) -> RewardModel | None:
+    """R_phi before training: blank or from an earlier run; None where it is off.
+
+    Raises ModelError where the earlier one was trained with another tokenizer.
+    """
+    r = config.reward_model
+    if not r.on:
+        return None
+    device = world.policy.device
+    if r.start is not None:
+        model = load_reward_model(Path(r.start), world.chat.encode_text)
+        model.encoder.to(device)
+        return model
+    vocab = max(world.policy.config.vocab_size, len(world.policy.tokenizer))
+    width = solve_width(layers=r.layers, vocab=vocab, budget=r.parameters, numbers=NUMBERS)
+    encoder = build_encoder(layers=r.layers, vocab=vocab, width=width, numbers=NUMBERS, seed=config.seed)
+    return RewardModel(encoder.to(device), world.chat.encode_text, max_tokens=r.max_tokens)
+
+
+def reward_learner(config: DraftRlConfig, model: RewardModel) -> RewardLearner:
+    """The optimizer and the replay buffer of R_phi."""
+    r, w = config.reward_model, config.reward
+    return RewardLearner(
+        model,
+        lr=r.lr,
+        graded=w.peer + w.coherence + w.diversity > 0,
+        balance=r.score_all,
+        capacity=r.capacity,
+        seed=config.seed,
     )

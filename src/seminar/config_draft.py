@@ -124,8 +124,6 @@ class RewardModelSection(Section):
     """Layers (paper)."""
     parameters: Count = 100_000_000
     """Parameters; the width is solved from them, to 5 % (paper)."""
-    pretrained: str | None = None
-    """Folder or hub id of an encoder to start from, with its own tokenizer; layers and parameters are then its own."""
     start: str | None = None
     """Folder that an earlier run's reward model was saved to; it must have been trained with the same tokenizer."""
     max_tokens: Count = 512

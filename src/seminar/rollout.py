@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from seminar.agents.agent import Team, stable_hash
 from seminar.errors import DataError, SeminarError
 from seminar.protocols.base import Play, Protocol
+from seminar.protocols.drafts import REVIEWER
 from seminar.rewards.base import Grader, Reward
 from seminar.types import Ask, Episode, Failure, Group, Score, Task, Turn, Verdict
 
@@ -44,10 +45,14 @@ def watch(task: Task, protocol: Protocol, team: Team, *, seed: tuple[int, ...]) 
 
 
 def verdicts(episodes: Sequence[Episode], grader: Grader) -> list[dict[str, Verdict]]:
-    """Grade every turn of every episode in one call; a map from turn key to verdict for each episode."""
-    pairs = [(e.task, turn) for e in episodes for turn in e.turns]
+    """Grade every answer of every episode in one call; a map from turn key to verdict for each episode.
+
+    Reviews are no answers and have no verdict.
+    """
+    answers = [[turn for turn in e.turns if turn.role != REVIEWER] for e in episodes]
+    pairs = [(e.task, turn) for e, turns in zip(episodes, answers, strict=True) for turn in turns]
     graded = iter(grader.grade([(task, turn.text, turn.stop) for task, turn in pairs]))
-    return [{turn.key: next(graded) for turn in e.turns} for e in episodes]
+    return [{turn.key: next(graded) for turn in turns} for turns in answers]
 
 
 def groups(

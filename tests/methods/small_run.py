@@ -75,3 +75,33 @@ def write_recipe(folder: Path, **changes: object) -> Path:
     path = folder / "small.yaml"
     path.write_text(yaml.safe_dump(recipe(folder / "model", **changes)))
     return path
+
+
+def draft_recipe(model: Path, **changes: object) -> dict[str, object]:
+    """A whole recipe of DRAFT-RL; `changes` replace top-level sections."""
+    return {
+        "name": "small-drafts",
+        "method": "draft_rl",
+        "base": {"model": str(model), "threads": 1},
+        "data": {
+            "train": {"type": "generated", "kind": "arithmetic", "count": 30},
+            "validation": 4,
+            "evaluation": [{"type": "generated", "kind": "arithmetic", "count": 5}],
+        },
+        "lora": {"rank": 4, "alpha": 8, "dropout": 0.1},
+        "limits": {"prompt": 300, "draft": 14, "review": 16},
+        "drafts": {
+            "agents": 2,
+            "drafts": 2,
+            "prompts": {
+                "form": "", "free_form": "", "question": "{question}", "earlier": "|{drafts}", "draft": "{draft}|",
+                "hint": "{number}", "review": "{question}|{draft}?",
+            },
+        },
+        "reward_model": {"layers": 1, "parameters": 16000, "max_tokens": 128, "steps": 2, "questions": 4, "lr": 1e-3},
+        "training": {"steps": 3, "tasks": 3, "lr": 1e-3, "ppo_on": "with_invalid", "validate_every": 2},
+        "warmup": {"steps": 60, "batch": 8, "lr": 5e-3, "criteria": [], "feedback": False},
+        "evaluation": {"repeats": 1, "chunk": 3},
+        "logging": {"checkpoint_every": 1, "episodes_every": 2},
+        **changes,
+    }  # fmt: skip

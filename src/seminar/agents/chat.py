@@ -1,6 +1,7 @@
 """Messages <-> token ids. The one place where a chat template is applied and where text is cut to a token budget."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from seminar.errors import ModelError
@@ -31,6 +32,11 @@ class Chat:
     def decode(self, ids: Sequence[int]) -> str:
         """Text of sampled ids without special tokens; for reading only, never encoded again for training."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def spans(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Characters (start, end) of each id within `decode(ids)`; an id without text of its own has an empty one."""
+        ends = [0, *(len(self.decode(ids[: t + 1])) for t in range(len(ids)))]
+        return list(pairwise(ends))
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Ids of bare text without special tokens: for targets of imitation and for counting."""

@@ -83,3 +83,31 @@ def imitation_loss(
     share_C = (weight_S / length_S)[sample_C]
     total = -(logprobs_C * share_C).sum() / denominator
     return LossSums(loss=total, sums={"nll": float(-logprobs_C.detach().sum())})
+
+
+def value_loss(
+    values_C: Tensor,
+    *,
+    old_values_C: Tensor,
+    targets_C: Tensor,
+    sample_C: Tensor,
+    weight_S: Tensor,
+    clip: float,
+    denominator: float,
+) -> LossSums:
+    """Clipped squared error of the value head, mean over each sample's units, summed and divided by `denominator`.
+
+    unit loss = max((v - target)^2, (old + clamp(v - old, -clip, clip) - target)^2) / 2, as in OpenAI's baselines
+    (Engstrom et al. 2020, section 3): a value gains nothing by moving further than `clip` in one update. Targets are
+    NaN where the head is not asked (`learn.gae`); those tokens are masked by selection.
+    """
+    asked = ~torch.isnan(targets_C)
+    target_C = torch.where(asked, targets_C, 0.0)
+    near_C = old_values_C + (values_C - old_values_C).clamp(-clip, clip)
+    term_C = torch.maximum((values_C - target_C) ** 2, (near_C - target_C) ** 2) / 2
+    units_S = torch.zeros_like(weight_S).index_add(0, sample_C, asked.to(weight_S.dtype))
+    share_C = (weight_S / units_S.clamp(min=1))[sample_C]
+    on = asked & (share_C != 0)
+    error_C = torch.where(on, (values_C - target_C).detach() ** 2, 0.0)
+    total = torch.where(on, term_C * share_C, 0.0).sum() / denominator
+    return LossSums(loss=total, sums={"error": float(error_C.sum()), "units": float(on.sum())})

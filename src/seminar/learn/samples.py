@@ -1,8 +1,10 @@
 """Scored groups -> samples -> prefix-shared packed batches. The only place that shifts tokens by one. Pure numpy."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seminar.errors import ConfigError
 from seminar.types import Batch, Group, Row, Sample
@@ -60,6 +62,15 @@ def pack(samples: Iterable[Sample], *, max_tokens: int) -> list[Batch]:
         if open_:
             batches.append(_batch(agent, open_))
     return batches
+
+
+def origins(samples: Sequence[Sample], *, max_tokens: int) -> list[NDArray[np.int64]]:
+    """Index in `samples` of each sample of each batch that `pack` makes of them."""
+    numbered = [replace(s, advantages=(float(i),) * len(s.completion_ids)) for i, s in enumerate(samples)]
+    return [
+        batch.advantage_C[np.cumsum(batch.length_S) - batch.length_S].astype(np.int64)
+        for batch in pack(numbered, max_tokens=max_tokens)
+    ]
 
 
 def _split(row: list[Sample], *, max_tokens: int) -> list[list[Sample]]:

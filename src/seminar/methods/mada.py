@@ -13,7 +13,6 @@ import numpy as np
 
 from seminar import build, rollout
 from seminar.agents.agent import Team, stable_hash
-from seminar.atomic import atomic_dir
 from seminar.config_mada import MadaConfig, Sampling, Training
 from seminar.console import Console
 from seminar.errors import ConfigError
@@ -23,6 +22,7 @@ from seminar.jsonl import read_rows
 from seminar.learn import advantages
 from seminar.learn.samples import from_groups
 from seminar.methods.mada_evaluation import evaluate
+from seminar.methods.stages import Work, load_adapters, stage
 from seminar.protocols.base import Protocol
 from seminar.protocols.debate import Critique, DebateForm, Question
 from seminar.rewards.base import Reward
@@ -64,7 +64,7 @@ class Mada:
         """Run every stage that is not finished; False when a stop was asked for (what was done is saved)."""
         config = self.config
         if config.warmup is not None:
-            self._stage(WARMUP, self._warm_up)
+            self._stage(WARMUP, self._warm_up, adapters=[WARMUP])
         parts = build.training_tasks(config).split(
             config.debate.generators
             if config.data.part is None
@@ -73,7 +73,8 @@ class Mada:
             seed=config.seed,
         )
         for name, part in zip(build.generator_names(config), parts.parts, strict=True):
-            if not self._stage(name, partial(self._train_generator, name, part, _validation(parts))):
+            work = partial(self._train_generator, name, part, _validation(parts))
+            if not self._stage(name, work, adapters=[name]):
                 return False
         if not self._stage("debate_set", partial(self._build_debate_set, parts)):
             return False
@@ -81,10 +82,11 @@ class Mada:
         for name in build.generator_names(config):
             self.world.policy.remove(name)
         for name, part in zip(build.critic_names(config), debates.parts, strict=bool(config.debate.critics)):
-            if not self._stage(name, partial(self._train_critic, name, part, _validation(debates))):
+            work = partial(self._train_critic, name, part, _validation(debates))
+            if not self._stage(name, work, adapters=[name]):
                 return False
         for name in build.generator_names(config):
-            self._load(name)
+            load_adapters(self.run, self.world, name)
         return self._stage("evaluation", self._evaluate)
 
     # -- stages -------------------------------------------------------------------------------------------------
@@ -162,29 +164,8 @@ class Mada:
 
     # -- what the stages are made of ----------------------------------------------------------------------------
 
-    def _stage(self, name: str, work: Callable[[], dict[str, Any] | None]) -> bool:
-        """Do a stage unless it is done; its adapter, if it has one, is then in the policy and on disk."""
-        policy, folder = self.world.policy, self.run.adapter(name)
-        if not self.run.stage_done(name):
-            facts = work()
-            if facts is None:
-                return False
-            if name in policy.versions:
-                with atomic_dir(folder) as new:
-                    policy.save(name, new)
-                facts = {**facts, "adapter_version": policy.versions[name]}
-                self.world.engine.load_adapter(name, version=policy.versions[name])
-            self.run.mark_done(name, facts)
-        elif folder.is_dir():
-            self._load(name)
-        return True
-
-    def _load(self, name: str) -> None:
-        """Put the finished adapter of a stage into the policy and the engine, under the version it had."""
-        version = self.run.stage_facts(name)["adapter_version"]
-        self.world.policy.load(name, self.run.adapter(name))
-        self.world.policy.versions[name] = version
-        self.world.engine.load_adapter(name, version=version)
+    def _stage(self, name: str, work: Work, *, adapters: Sequence[str] = ()) -> bool:
+        return stage(self.run, self.world, name, work, adapters=adapters)
 
     def _train(
         self,
