@@ -19,6 +19,10 @@ def holds(step: str) -> bool:
     return eval(left) == int(right)  # digits and signs of our own making
 
 
+def formulas(task: Task) -> list[str]:
+    return [word.split("=")[0] for word in task.meta["solution"].split()]
+
+
 def test_every_kind_of_problem_is_covered() -> None:
     assert {task.meta["kind"] for task in TASKS} == {kind for mix in MIXES.values() for kind in mix}
 
@@ -54,11 +58,19 @@ def test_a_wrong_draft_has_one_fault_and_its_review_names_it() -> None:
             assert written.review.scores["step_validity"] == 0.0
         else:
             found = re.fullmatch(r"It is (.+), not (.+)\.", written.review.feedback)
-            assert found[1] in task.meta["solution"]
+            assert {found[1], "".join(re.split(r"(\D)", found[1])[::-1])} & set(formulas(task))
             assert found[2] in written.text
             assert (written.review.scores["step_validity"], written.review.scores["relevance"]) == (1.0, 0.0)
         kinds["slip" if broken else "sign"] += 1
     assert min(kinds["slip"], kinds["sign"]) > 100
+
+
+def test_the_order_of_the_sides_does_not_tell_right_from_wrong() -> None:
+    task = Task(id="t", question="q", gold="42", meta={"solution": "12+30=42 \\boxed{42}"})
+    for right in (True, False):
+        texts = [draft.text for draft in write_drafts(task, right=[right] * 200, seed=0)]
+        kept = sum(text.startswith("12") for text in texts)
+        assert 60 < kept < 140  # half of 200; a fair coin leaves this range once in 10^8 draws
 
 
 def test_drafts_depend_on_seed_and_task_alone() -> None:

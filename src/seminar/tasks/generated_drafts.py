@@ -48,7 +48,8 @@ def write_drafts(task: Task, *, right: Sequence[bool], seed: int) -> list[Writte
     """
     steps = _steps(task)
     rng = random.Random(f"{seed}/{task.id}")
-    return [_right(steps, rng) if good else _wrong(steps, rng) for good in right]
+    turned = [(_turned(steps, rng), good) for good in right]
+    return [_right(own) if good else _wrong(own, rng) for own, good in turned]
 
 
 def _steps(task: Task) -> list[_Step]:
@@ -64,15 +65,22 @@ def _steps(task: Task) -> list[_Step]:
     return steps
 
 
-def _right(steps: Sequence[_Step], rng: random.Random) -> WrittenDraft:
-    """The steps, in each of which the two sides of + and * may have changed places."""
-    written = [
+def _turned(steps: Sequence[_Step], rng: random.Random) -> list[_Step]:
+    """The steps, the two sides of + and * changed over in half of them.
+
+    Right and wrong drafts alike, so that nothing but the fault tells them apart.
+    """
+    return [
         step._replace(left=step.right, right=step.left) if step.sign in "+*" and rng.random() < 0.5 else step
         for step in steps
     ]
+
+
+def _right(steps: Sequence[_Step]) -> WrittenDraft:
+    """The steps as they are."""
     said = f"{', '.join(f'{step.formula}={step.result}' for step in steps)}."
     review = Review(scores=dict.fromkeys(CRITERIA, 1.0), overall=1.0, feedback=said)
-    return WrittenDraft(text=_text(written), right=True, review=review)
+    return WrittenDraft(text=_text(steps), right=True, review=review)
 
 
 def _wrong(steps: Sequence[_Step], rng: random.Random) -> WrittenDraft:
