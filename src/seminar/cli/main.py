@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from seminar.cli.bench import bench
 from seminar.cli.data import app as data_app
 from seminar.cli.doctor import doctor
 from seminar.cli.grade import grade
@@ -17,6 +18,7 @@ app.command("train")(train)
 app.command("plan")(show_plan)
 app.command("doctor")(doctor)
 app.command("grade")(grade)
+app.command("bench")(bench)
 
 
 @app.callback()
