@@ -295,3 +295,16 @@ def reward_learner(config: DraftRlConfig, model: RewardModel) -> RewardLearner:
         capacity=r.capacity,
         seed=config.seed,
     )
+
+
+def load_drafters(run: RunFolder, config: DraftRlConfig, world: World) -> tuple[Team, RewardModel | None]:
+    """The trained team of a finished run and its R_phi."""
+    names = drafters(config)
+    for name in names:
+        world.policy.load(name, run.adapter(name))
+        world.engine.load_adapter(name, version=world.policy.versions[name])
+    model = None
+    if config.reward_model.on:
+        model = load_reward_model(run.path / "reward_model", world.chat.encode_text)
+        model.encoder.to(world.policy.device)
+    return draft_team(world, config, {name: name for name in names}), model

@@ -1,7 +1,7 @@
 """A YAML recipe and `key=value` overrides -> one frozen, checked configuration tree. Loads no torch.
 
-The keys stand in `settings.py` (every method), `config_mada.py` and `config_draft.py`; recipes hold only what differs
-from the defaults.
+The keys stand in `settings.py` (every method), `config_mada.py` and `config_draft.py`; recipes hold only what
+differs from the defaults.
 """
 
 import difflib

@@ -173,8 +173,8 @@ class DraftTraining(Section):
     """Weight of the k3 penalty towards the start (ours: 0; the paper has none)."""
     ppo_epochs: Annotated[int, Field(ge=1, le=10)] = 1
     """Passes over the drafts of one iteration (ours)."""
-    lr: Positive = 1e-5
-    """Peak learning rate of the adapters (ours)."""
+    lr: Positive = 5e-5
+    """Peak learning rate of the adapters (read off the paper's figure 1; its text names none)."""
     lr_warmup: Share = 0.1
     """Share of the steps over which the rate rises (ours)."""
     lr_floor: Share = 0.1

@@ -1,153 +1,17 @@
-"""A configuration -> the numbers it implies, before anything runs: parameters, prompts, steps, tokens, memory, FLOPs."""
+"""A configuration -> the numbers it implies, before anything runs: the door to the plan of each method."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
-from seminar import build
-from seminar.config_mada import MadaConfig, Training
+from seminar import plan_draft, plan_mada
+from seminar.config import Config
+from seminar.config_mada import MadaConfig
 from seminar.errors import ConfigError
-from seminar.models.shapes import Shapes, shapes
-from seminar.settings import Generated, Named
-from seminar.tasks import named
+from seminar.plan_table import DEVICES, Plan
 
 
-class Device(NamedTuple):
-    """What a device can do at its best; makers' figures unless said otherwise."""
-
-    memory_gb: float
-    flops: float
-    """Dense bf16 multiply-adds x 2 a second."""
-
-
-DEVICES = {
-    "h200": Device(141, 989e12),
-    "h100": Device(80, 989e12),
-    "a100": Device(80, 312e12),
-    "4090": Device(24, 165e12),
-    "cpu": Device(24, 0.4e12),  # two server cores, measured: docs/performance of the benchmark's floor
-}
-
-OPTIMIZER_BYTES = 16
-"""float32 weight, gradient and two moments of every trainable parameter of the agent that is training."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Labelled numbers in the order in which a person reads them."""
-
-    title: str
-    rows: tuple[tuple[str, str], ...]
-
-    def markdown(self) -> str:
-        """The plan as a table."""
-        width = max(len(label) for label, _ in self.rows)
-        lines = [f"| {label:<{width}} | {value} |" for label, value in self.rows]
-        return "\n".join(
-            [f"# Plan of {self.title}", "", f"| {'what':<{width}} | value |", "|---|---|", *lines, ""]
-        )
-
-    def summary(self) -> str:
-        """The same as plain lines."""
-        width = max(len(label) for label, _ in self.rows)
-        return "\n".join(f"{label:<{width}}  {value}" for label, value in self.rows)
-
-
-def plan(config: MadaConfig, *, device: str | None = None) -> Plan:
-    """What `config` implies; memory and arithmetic are estimates for `device` (None: cpu or h200, as base.device)."""
+def plan(config: Config, *, device: str | None = None) -> Plan:
+    """What `config` implies; memory and arithmetic are estimates for `device` (None: cpu or h200 by base.device)."""
     device = device or ("cpu" if config.base.device == "cpu" else "h200")
     if device not in DEVICES:
         raise ConfigError(f"device is {device!r}; known are {', '.join(DEVICES)}.")
-    s = shapes(config.base.model, rank=config.lora.rank, targets=config.lora.targets)
-    debate = config.debate
-    agents = debate.generators + debate.critics
-    part = part_size(config)
-    rows = [
-        ("base model", f"{config.base.model}, {s.base:,} parameters, {config.base.dtype}"),
-        ("agents", f"{debate.generators} generators + {debate.critics} critics, {debate.rounds} rounds"),
-        ("trainable parameters an agent", f"{s.trainable:,}"),
-        ("trainable parameters of the team", f"{agents * s.trainable:,}"),
-        ("calls a question", f"{debate.generators + (debate.rounds - 1) * debate.critics}"),
-        ("critics see", f"{debate.visible}, at most {config.limits.visible:,} tokens an answer"),
-        ("tasks an agent", f"{part:,}"),
-        ("validation tasks", f"{config.data.validation:,}"),
-    ]
-    critic_part = part * debate.generators // max(1, debate.critics)
-    rows += _role("generator", config.generator, part, config.limits.prompt, config, s, device)
-    if debate.critics:
-        rows += _role(
-            "critic", config.critic, critic_part, build.max_debate_prompt(config), config, s, device
-        )
-    return Plan(title=config.name, rows=tuple(rows))
-
-
-def part_size(config: MadaConfig) -> int:
-    """Tasks of one generator's part."""
-    source = config.data.train
-    if config.data.part is not None:
-        return config.data.part
-    if isinstance(source, Generated):
-        total = source.count
-    elif isinstance(source, Named) and source.path is None:
-        total = next(iter(named.NAMED[source.name].sizes.values()))
-    else:
-        total = len(build.tasks(source, seed=config.seed, split="train").tasks)
-    return max(0, total - config.data.validation) // config.debate.generators
-
-
-def steps(training: Training, tasks: int) -> int:
-    """Optimizer steps of one agent."""
-    return training.steps or round(training.epochs * tasks / training.prompts)
-
-
-def _role(
-    role: str, t: Training, part: int, prompt: int, config: MadaConfig, s: Shapes, device: str
-) -> list[tuple[str, str]]:
-    count = steps(t, part)
-    sampled = t.batch * config.limits.completion
-    trained = t.prompts * prompt + sampled
-    sampling = 2 * s.base * trained
-    update = 4 * s.base * trained + (2 * s.base * trained if t.beta else 0)
-    peak = DEVICES[device]
-    gb = memory_gb(
-        s,
-        config,
-        packed=min(config.update.max_tokens, trained),
-        rows=t.batch,
-        context=prompt + config.limits.completion,
-    )
-    return [
-        (f"{role}: advantage, loss", f"{t.advantage}, {t.loss}, beta {t.beta:g}"),
-        (f"{role}: a step", f"{t.prompts} prompts x group {t.group} = {t.batch} completions"),
-        (f"{role}: optimizer steps an agent", f"{count:,}"),
-        (f"{role}: epochs", f"{count * t.prompts / part:.2f}" if part else "none"),
-        (f"{role}: completions an agent", f"{count * t.batch:,}"),
-        (
-            f"{role}: tokens a step, at most",
-            f"{trained:,} ({t.prompts} x {prompt:,} prompt + {sampled:,} sampled)",
-        ),
-        (f"{role}: sampled tokens an agent, at most", f"{count * sampled:,}"),
-        (
-            f"{role}: FLOPs a step, at most",
-            f"{sampling + update:.3g} (sampling {sampling:.2g}, update {update:.2g})",
-        ),
-        (
-            f"{role}: floor of a step on {device}",
-            f"{(sampling + update) / peak.flops:,.2f} s at {peak.flops:.3g} FLOP/s",
-        ),
-        (f"{role}: memory on {device}, estimate", f"{gb:,.1f} of {peak.memory_gb:g} GB"),
-    ]
-
-
-def memory_gb(s: Shapes, config: MadaConfig, *, packed: int, rows: int, context: int) -> float:
-    """Estimate in GB (1e9 bytes): weights, one agent's optimizer, the other adapters, activations, KV cache.
-
-    Activations kept for the backward pass of a frozen base with adapters on every linear layer, a token and layer:
-    about 10 vectors of the hidden width and 4 of the inner width. KV cache: keys and values of every sampled row at
-    its longest. The larger of the two counts, since sampling and updating do not overlap.
-    """
-    width = 4 if config.base.dtype == "float32" else 2
-    agents = config.debate.generators + config.debate.critics
-    weights = width * s.base + OPTIMIZER_BYTES * s.trainable + 4 * (agents - 1) * s.trainable
-    activations = width * packed * s.layers * (10 * s.hidden + 4 * s.inner)
-    cache = width * rows * context * s.layers * 2 * s.kv
-    return (weights + max(activations, cache)) / 1e9
+    if isinstance(config, MadaConfig):
+        return plan_mada.plan(config, device=device)
+    return plan_draft.plan(config, device=device)

@@ -7,8 +7,9 @@ import torch
 import typer
 
 from seminar import config as configuration
+from seminar.config_mada import MadaConfig
 from seminar.console import Console
-from seminar.methods import mada
+from seminar.methods import draft_rl, mada
 from seminar.plan import plan as make_plan
 from seminar.runlog import RunFolder
 from seminar.stopping import EXIT_CODE, StopRequest
@@ -39,7 +40,10 @@ def train(
         plan = make_plan(config)
         run.write("plan.md", plan.markdown())
         console.note(plan.summary())
-        finished = mada.train(config, run=run, console=console, stop=stop)
+        if isinstance(config, MadaConfig):
+            finished = mada.train(config, run=run, console=console, stop=stop)
+        else:
+            finished = draft_rl.train(config, run=run, console=console, stop=stop)
     if not finished:
         typer.echo(
             f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} {' '.join(overrides or [])} --out {folder} --resume"

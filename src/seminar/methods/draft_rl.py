@@ -1,8 +1,9 @@
 """DRAFT-RL (arXiv 2511.20468), Algorithm 1 in order: a configuration and a run folder -> a trained team of drafters.
 
-Each iteration: every agent drafts, every agent reviews the others, R_phi scores, the verifier rewards, d* is selected,
-every agent learns by PPO and imitates d*, R_phi learns from the observed rewards. Stages leave their artefacts in the
-run folder (`adapters/`, `reward_model/`, `results.json`); a killed run goes on with the last checkpoint.
+Each iteration: every agent drafts, every agent reviews the others, R_phi scores, the verifier rewards, d* is
+selected, every agent learns by PPO and imitates d*, R_phi learns from the observed rewards. Stages leave
+their artefacts in the run folder (`adapters/`, `reward_model/`, `results.json`); a killed run goes on with
+the last checkpoint.
 """
 
 from collections.abc import Mapping, Sequence

@@ -50,8 +50,8 @@ def evaluate(
 ) -> list[Section] | None:
     """Play the trained team and the one it started from on the same tasks under the same seeds.
 
-    `model` is the trained R_phi, `blank` the one training began with, `start` the adapter all agents began with (None:
-    the bare base). None when a stop was asked for.
+    `model` is the trained R_phi, `blank` the one training began with, `start` the adapter all agents began
+    with (None: the bare base). None when a stop was asked for.
     """
     found: dict[str, list[Scored]] = {}
     for name, adapters in {

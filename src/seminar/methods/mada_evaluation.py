@@ -11,6 +11,7 @@ from seminar.evaluate.metrics import Measure, Scored
 from seminar.evaluate.report import Row, Section, facts, terminal, write
 from seminar.evaluate.run import Entry, play_all
 from seminar.evaluate.stats import Estimate
+from seminar.methods.stages import load_adapters
 from seminar.protocols.base import Protocol
 from seminar.protocols.debate import DebateForm, Question
 from seminar.runlog import RunFolder
@@ -89,8 +90,7 @@ def evaluate_saved(
     start = WARMUP if config.warmup else None
     names = build.generator_names(config)
     for name in (*names, *build.critic_names(config), *([start] if start else [])):
-        world.policy.load(name, saved.adapter(name))
-        world.engine.load_adapter(name, version=saved.stage_facts(name)["adapter_version"])
+        load_adapters(saved, world, name)
     tasks = [task for chosen in build.evaluation_tasks(config) for task in chosen.tasks]
     best = max(names, key=lambda name: float(saved.stage_facts(name)["validation"]))
     with world.grader:

@@ -13,7 +13,10 @@ from seminar.models.embedded import resolve
 FOLDER = Path(__file__).parent / "shapes"
 """Config files of base models that recipes name, so that a plan needs no hub."""
 
-KNOWN = {"deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": "r1-distill-qwen-1.5b"}
+KNOWN = {
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": "r1-distill-qwen-1.5b",
+    "Qwen/Qwen2.5-1.5B-Instruct": "qwen2.5-1.5b-instruct",
+}
 
 
 class Shapes(NamedTuple):

@@ -94,8 +94,8 @@ def judge(model: RewardModel | None) -> Judge:
 def observed(reading: Reading, verdicts: Mapping[str, Verdict], *, mix: Mix) -> list[Score | None]:
     """Observed reward of each draft; None where its outcome has weight and is not known.
 
-    `verdicts` maps keys of turns; a draft without one was not executed. The task part is F1 where the grader gives it
-    (QA), else 0 or 1. A gold that cannot be used is no outcome.
+    `verdicts` maps keys of turns; a draft without one was not executed. The task part is F1 where the grader
+    gives it (QA), else 0 or 1. A gold that cannot be used is no outcome.
     """
     distances: dict[str, float | None] = {}
     for agent in dict.fromkeys(c.turn.agent for c in reading.candidates):

@@ -1,7 +1,8 @@
 """Rewarded drafts of one agent -> one update of its adapter and value head: PPO, value loss and imitation.
 
-L = L_PPO + value * L_value + alpha * L_imitation (DRAFT-RL, arXiv 2511.20468, eq. 8 to 10). Every term is a sum divided
-by a denominator that is fixed for the whole update, so any split into micro-batches gives the same gradient.
+L = L_PPO + value * L_value + alpha * L_imitation (DRAFT-RL, arXiv 2511.20468, eq. 8 to 10). Every term is a
+sum divided by a denominator that is fixed for the whole update, so any split into micro-batches gives the
+same gradient.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from seminar.learn import losses
 from seminar.learn.gae import gae
 from seminar.learn.samples import origins, pack
 from seminar.models.policy import Policy
-from seminar.train.update import Learner, add, check_gap, reference_logprobs, tensors
+from seminar.train.update import Learner, add, check_gap, engine_gap, reference_logprobs, tensors
 from seminar.types import Batch, Sample
 
 
@@ -82,23 +83,26 @@ def update_agent(
 ) -> Updated:
     """`settings.epochs` optimizer steps of one agent on its own drafts and on what it should imitate.
 
-    In the first epoch the old log-probabilities and values are the new ones, detached: the ratio is exactly 1 at every
-    temperature and no pass is spent on them. They and the advantages stay for the epochs that follow, which run under
-    the same dropout masks, so that a ratio moves by what was learned alone. Without a draft and without anything to
-    imitate nothing changes. Raises DivergenceError.
+    In the first epoch the old log-probabilities and values are the new ones, detached: the ratio is exactly 1
+    at every temperature and no pass is spent on them. They and the advantages stay for the epochs that
+    follow, which run under the same dropout masks, so that a ratio moves by what was learned alone. Without a
+    draft and without anything to imitate nothing changes. Raises DivergenceError.
     """
     if not drafts and not imitated:
         return Updated({"tokens": 0.0}, [])
     samples = [draft.sample for draft in drafts]
     batches = pack(samples, max_tokens=settings.max_tokens)
     order = origins(samples, max_tokens=settings.max_tokens)
-    gap = check_gap(policy, batches, adapter=learner.adapter, limit=settings.max_gap)
+    gap: dict[str, float] = {}
+    gaps: list[Tensor] = []
     frozen: list[_Frozen] = []
     sums: dict[str, float] = {}
     steps: dict[str, float] = {}
-    for _ in range(settings.epochs):
+    for epoch in range(settings.epochs):
         for number, batch in enumerate(batches):
             logprobs_C, values_C = _forward(policy, learner, batch, seed=seed + number)
+            if epoch == 0 and (number == 0 or not policy.drops(learner.adapter)):
+                gaps.append(engine_gap(policy, batch, logprobs_C.detach(), adapter=learner.adapter))
             if number == len(frozen):
                 frozen.append(
                     _freeze(
@@ -116,6 +120,8 @@ def update_agent(
         if settings.imitation > 0:
             nll = _imitate(policy, learner, imitated, seed=seed + len(batches), settings=settings)
             add(sums, {"nll": nll})
+        if epoch == 0:
+            gap = check_gap(gaps, adapter=learner.adapter, limit=settings.max_gap)
         steps = learner.step(step)
     tokens = float(sum(len(s.completion_ids) for s in samples))
     passes = settings.epochs
