@@ -106,7 +106,7 @@ def _task(kind: str, problem: _Problem) -> Task:
 
 
 def _gain(rng: random.Random) -> _Problem:
-    a, b = rng.randint(12, 89), rng.randint(12, 89)
+    a, b = rng.randint(3, 30), rng.randint(3, 30)
     thing = rng.choice(_THINGS)
     return _Problem(
         numbers=(a, b),
@@ -117,8 +117,8 @@ def _gain(rng: random.Random) -> _Problem:
 
 
 def _lose(rng: random.Random) -> _Problem:
-    b = rng.randint(12, 79)
-    a = b + rng.randint(5, 80)
+    b = rng.randint(3, 20)
+    a = b + rng.randint(2, 20)
     thing = rng.choice(_THINGS)
     return _Problem(
         numbers=(a, b),
@@ -129,7 +129,7 @@ def _lose(rng: random.Random) -> _Problem:
 
 
 def _boxes(rng: random.Random) -> _Problem:
-    a, b = rng.randint(3, 12), rng.randint(4, 25)
+    a, b = rng.randint(2, 9), rng.randint(2, 9)
     thing = rng.choice(_THINGS)
     return _Problem(
         numbers=(a, b),
@@ -141,7 +141,7 @@ def _boxes(rng: random.Random) -> _Problem:
 
 
 def _shop(rng: random.Random) -> _Problem:
-    a, b, c = rng.randint(2, 9), rng.randint(3, 12), rng.randint(5, 40)
+    a, b, c = rng.randint(2, 5), rng.randint(2, 6), rng.randint(2, 15)
     good, other = rng.sample(_GOODS, 2)
     return _Problem(
         numbers=(a, b, c),
@@ -152,7 +152,7 @@ def _shop(rng: random.Random) -> _Problem:
 
 
 def _share(rng: random.Random) -> _Problem:
-    each, friends = rng.randint(3, 15), rng.randint(2, 9)
+    each, friends = rng.randint(2, 9), rng.randint(2, 6)
     total = each * friends
     a = rng.randint(1, total - 1)
     thing = rng.choice(_THINGS)
