@@ -28,7 +28,8 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         text = Path(path).read_text()
     except OSError as error:
         raise ConfigError(
-            f"recipe {path}: {error.strerror}. Give the path of a YAML recipe, for instance recipes/mada/tiny.yaml."
+            f"recipe {path}: {error.strerror}. Give the path of a YAML recipe, for instance "
+            f"recipes/mada/tiny.yaml."
         ) from error
     try:
         tree = yaml.safe_load(text) or {}

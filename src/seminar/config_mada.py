@@ -65,7 +65,8 @@ class Training(Section):
     epochs: Annotated[float, Field(gt=0)] = 1.0
     """Passes over the part when steps is not given (ours; the paper does not say)."""
     batch: Annotated[int, Field(ge=1)] = 16
-    """Completions of one step; 16 = 4 prompts x group 4 (paper says 16, ours that completions are counted)."""
+    """Completions of one step; 16 = 4 prompts x group 4 (paper says 16, ours that completions are counted).
+    Completions of one step; 16 = 4 prompts x group 4 (paper says 16, ours that completions are counted)."""
     group: Annotated[int, Field(ge=1)] = 4
     """Samples of one prompt, G (paper)."""
     advantage: Literal["group", "group_no_std", "leave_one_out", "counterfactual"] = "group"
@@ -95,12 +96,14 @@ class Training(Section):
     def _groups(self) -> "Training":
         if self.batch % self.group:
             raise ValueError(
-                f"batch is {self.batch} completions and group is {self.group}; batch must be a multiple of group. "
+                f"batch is {self.batch} completions and group is {self.group}; batch must be a multiple of "
+                f"group. "
                 f"Try batch {max(1, self.batch // self.group) * self.group}"
             )
         if self.group == 1 and self.advantage != "counterfactual":
             raise ValueError(
-                f"group is 1 and advantage is {self.advantage}; a group scheme compares siblings and gives 0 without "
+                f"group is 1 and advantage is {self.advantage}; a group scheme compares siblings and gives "
+                f"0 without "
                 "them. Use group 2 or more, or advantage counterfactual"
             )
         return self
@@ -156,7 +159,8 @@ class MadaConfig(Common):
     def _credit(self) -> "MadaConfig":
         if self.generator.advantage == "counterfactual":
             raise ValueError(
-                "generator.advantage is counterfactual, which needs answers of others to compare with; generators have "
+                "generator.advantage is counterfactual, which needs answers of others to compare with; "
+                "generators have "
                 "none. Use group, group_no_std or leave_one_out"
             )
         return self

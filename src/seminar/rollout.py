@@ -15,8 +15,8 @@ from seminar.types import Ask, Episode, Failure, Group, Score, Task, Turn, Verdi
 def play(tasks: Sequence[Task], protocol: Protocol, team: Team, *, seed: tuple[int, ...]) -> list[Episode]:
     """Play `protocol` on every task, all tasks side by side, one engine call a round.
 
-    An episode that fails keeps the turns it had and the reason; its siblings go on. Errors of the engine itself (a
-    missing adapter, no memory) are not an episode's failure and are raised.
+    An episode that fails keeps the turns it had and the reason; its siblings go on. Errors of the engine
+    itself (a missing adapter, no memory) are not an episode's failure and are raised.
     """
     games = [_Game(task=task, play=protocol.play(task, seed=(*seed, stable_hash(task.id)))) for task in tasks]
     for game in games:
@@ -62,8 +62,8 @@ def groups(
 ) -> list[Group]:
     """Turns that answer the same prompt by the same agent, scored: total = sum of weight * part.
 
-    `rewards` maps a part's name to (weight, reward). A turn for which any part is None has no score. Turns of failed
-    episodes are left out: their prompts may not have been answered by everybody.
+    `rewards` maps a part's name to (weight, reward). A turn for which any part is None has no score. Turns of
+    failed episodes are left out: their prompts may not have been answered by everybody.
     """
     found: list[Group] = []
     for episode, by_key in zip(episodes, graded, strict=True):
@@ -94,7 +94,8 @@ def _scores(
     for name, column in columns.items():
         if len(column) != len(turns):
             raise DataError(
-                f"reward {name} gave {len(column)} values for {len(turns)} turns; it must give one a turn, None where "
+                f"reward {name} gave {len(column)} values for {len(turns)} turns; it must give one a turn, "
+                f"None where "
                 "it cannot tell."
             )
     scores: list[Score | None] = []

@@ -117,7 +117,8 @@ class Update(Section):
     max_tokens: Annotated[int, Field(ge=1)] = 16384
     """Most input tokens of one packed batch."""
     max_gap: Annotated[float, Field(gt=0)] = 0.02
-    """Largest mean |engine - trainer| log-probability a step may have, in nats a token; above it the run stops."""
+    """Largest mean |engine - trainer| log-probability a step may have, in nats a token; above it the run
+    stops."""
 
 
 class Logging(Section):

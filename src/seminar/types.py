@@ -25,7 +25,8 @@ class Task:
     """Unique within its task set."""
     question: str
     gold: str = ""
-    """The right answer in the domain's own form; never part of a prompt. Empty for code, where `tests` decide."""
+    """The right answer in the domain's own form; never part of a prompt. Empty for code, where `tests`
+    decide."""
     domain: Domain = "maths"
     source: str = "local"
     """Name of the data set the task comes from."""
@@ -167,8 +168,8 @@ class Score:
 class Group:
     """The samples of one prompt by one agent: the unit within which advantages compare like with like.
 
-    Worked example: agent `generator-0` answers task `t7` four times -> four turns, four scores. Two agents on one
-    task are two groups.
+    Worked example: agent `generator-0` answers task `t7` four times -> four turns, four scores. Two agents on
+    one task are two groups.
     """
 
     task: Task
@@ -202,8 +203,8 @@ class Sample:
 class Row:
     """Where one prompt and the completions that share it lie in a packed batch.
 
-    Worked example: a prompt of 5 tokens and completions of 2 and 3 at start 0 -> lengths (2, 3), 10 tokens, positions
-    0 1 2 3 4 | 5 6 | 5 6 7. Every completion sees the prompt and itself, never a sibling.
+    Worked example: a prompt of 5 tokens and completions of 2 and 3 at start 0 -> lengths (2, 3), 10 tokens,
+    positions 0 1 2 3 4 | 5 6 | 5 6 7. Every completion sees the prompt and itself, never a sibling.
     """
 
     start: int

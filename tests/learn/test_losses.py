@@ -1,4 +1,5 @@
-"""Losses against hand-worked numbers, TRL's published formulas written as slow loops, and their own invariances."""
+"""Losses against hand-worked numbers, TRL's published formulas written as slow loops, and their own
+invariances."""
 
 import pytest
 import torch

@@ -1,11 +1,19 @@
-"""A base model of a few thousand parameters and a recipe that plays every stage of MADA-RL in seconds."""
+"""A base model of a few thousand parameters and recipes that play every stage of both methods in seconds."""
 
 from pathlib import Path
 
+import numpy as np
 import torch
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from seminar import build
+from seminar import config as configuration
+from seminar.agents.chat import Chat
+from seminar.config_draft import DraftRlConfig
+from seminar.protocols.draft_lessons import demonstrations
+from seminar.tasks import generated
 
 
 def write_model(folder: Path) -> None:
@@ -23,14 +31,17 @@ def write_model(folder: Path) -> None:
         pad_token="<pad>",
         additional_special_tokens=["<user>", "<agent>"],
     )
-    tokenizer.chat_template = "{% for m in messages %}<user>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<agent>{% endif %}"
+    tokenizer.chat_template = (
+        "{% for m in messages %}<user>{{ m['content'] }}{% endfor %}"
+        "{% if add_generation_prompt %}<agent>{% endif %}"
+    )
     with torch.random.fork_rng():
-        torch.manual_seed(0)  # noqa: NPY002
+        torch.manual_seed(0)
         model = LlamaForCausalLM(
             LlamaConfig(
                 vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-                num_attention_heads=4, num_key_value_heads=2, eos_token_id=1, pad_token_id=0, bos_token_id=None,
-                max_position_embeddings=1024,
+                num_attention_heads=4, num_key_value_heads=2, eos_token_id=1, pad_token_id=0,
+                bos_token_id=None, max_position_embeddings=1024,
             )
         )  # fmt: skip
     model.save_pretrained(folder)
@@ -89,19 +100,45 @@ def draft_recipe(model: Path, **changes: object) -> dict[str, object]:
             "evaluation": [{"type": "generated", "kind": "arithmetic", "count": 5}],
         },
         "lora": {"rank": 4, "alpha": 8, "dropout": 0.1},
-        "limits": {"prompt": 300, "draft": 14, "review": 16},
+        "limits": {"prompt": 300, "draft": 24, "review": 16},
         "drafts": {
             "agents": 2,
             "drafts": 2,
             "prompts": {
-                "form": "", "free_form": "", "question": "{question}", "earlier": "|{drafts}", "draft": "{draft}|",
-                "hint": "{number}", "review": "{question}|{draft}?",
+                "form": "", "free_form": "", "question": "{question}", "earlier": "|{drafts}", "draft":
+                "{draft}|", "hint": "{number}", "review": "{question}|{draft}?",
             },
         },
-        "reward_model": {"layers": 1, "parameters": 16000, "max_tokens": 128, "steps": 2, "questions": 4, "lr": 1e-3},
-        "training": {"steps": 3, "tasks": 3, "lr": 1e-3, "ppo_on": "with_invalid", "validate_every": 2},
-        "warmup": {"steps": 60, "batch": 8, "lr": 5e-3, "criteria": [], "feedback": False},
-        "evaluation": {"repeats": 1, "chunk": 3},
+        "reward_model": {"layers": 1, "parameters": 16000, "max_tokens": 128, "steps": 2, "questions": 4,
+        "lr": 1e-3}, "training": {"steps": 3, "tasks": 3, "lr": 1e-3, "ppo_on": "with_invalid",
+        "validate_every": 2}, "warmup": {"steps": 3, "batch": 8, "lr": 1e-3, "criteria": [], "feedback":
+        False}, "evaluation": {"repeats": 1, "chunk": 3},
         "logging": {"checkpoint_every": 1, "episodes_every": 2},
         **changes,
     }  # fmt: skip
+
+
+def teach_forms(model: Path) -> None:
+    """Train the whole small base, for a few seconds, to write drafts and reviews in form (and rarely right).
+    Train the whole small base, for a few seconds, to write drafts and reviews in form (and rarely right)."""
+    config = configuration.parse(draft_recipe(model))
+    assert isinstance(config, DraftRlConfig)
+    base = LlamaForCausalLM.from_pretrained(model, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    chat = Chat(tokenizer)
+    tasks = generated.problems("arithmetic", count=200, seed=1, split="warmup")
+    texts = [
+        [*chat.encode(one.messages), *chat.encode_text(one.text), tokenizer.eos_token_id]
+        for one in demonstrations(build.drafts(config), tasks, seed=0, criteria=(), feedback=False)
+    ]
+    texts = [text for text in texts if len(text) < 80]
+    rng = np.random.default_rng(0)
+    optimizer = torch.optim.AdamW(base.parameters(), lr=1e-2)
+    for _ in range(150):
+        chosen = [torch.tensor(texts[i]) for i in rng.choice(len(texts), 16, replace=False)]
+        ids = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=0)
+        labels = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=-100)
+        base(input_ids=ids, attention_mask=(labels != -100).long(), labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    base.save_pretrained(model)

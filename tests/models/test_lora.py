@@ -10,7 +10,7 @@ from seminar.models.lora import speed_up
 
 
 def layer(*, bias, dtype=torch.float32, dropout=0.0):
-    torch.manual_seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(12, 20, bias=bias, dtype=dtype))
     made = get_peft_model(model, LoraConfig(r=3, lora_alpha=6, lora_dropout=dropout, target_modules=["0"]))
     found = made.base_model.model[0]
@@ -58,7 +58,7 @@ def test_dropout_gradient_equals_a_difference_quotient_under_the_same_mask():
 
     def loss():
         with torch.random.fork_rng():
-            torch.manual_seed(7)  # noqa: NPY002
+            torch.manual_seed(7)
             return adapted(x).pow(2).sum()
 
     loss().backward()

@@ -1,4 +1,5 @@
-"""Adapters on a frozen base: packed scoring = one row alone, PEFT reads what we save, nobody touches a neighbour."""
+"""Adapters on a frozen base: packed scoring = one row alone, PEFT reads what we save, nobody touches a
+neighbour."""
 
 import math
 
@@ -24,8 +25,8 @@ from seminar.types import Sample
 
 LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 SIZES = {
-    "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2,
+    "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
 
 
@@ -34,12 +35,12 @@ class Tokenizer:
 
 
 def llama():
-    torch.manual_seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
     return LlamaForCausalLM(LlamaConfig(**SIZES))
 
 
 def qwen():
-    torch.manual_seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
     model = Qwen2ForCausalLM(Qwen2Config(**SIZES))
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
@@ -48,7 +49,7 @@ def qwen():
 
 
 def gpt2():
-    torch.manual_seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
     config = GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2)
     return GPT2LMHeadModel(config)
 
@@ -96,8 +97,9 @@ def with_engine(policy, adapter, made):
     """The same samples with the log-probabilities an exact engine would report."""
     return [
         Sample(
-            agent=s.agent, prompt_ids=s.prompt_ids, completion_ids=s.completion_ids, temperature=s.temperature,
-            advantages=s.advantages, engine_logprobs=tuple(alone(policy, adapter, s).tolist()),
+            agent=s.agent, prompt_ids=s.prompt_ids, completion_ids=s.completion_ids,
+            temperature=s.temperature, advantages=s.advantages, engine_logprobs=tuple(alone(policy, adapter,
+            s).tolist()),
         )
         for s in made
     ]  # fmt: skip
@@ -105,8 +107,8 @@ def with_engine(policy, adapter, made):
 
 def settings(**fields):
     given = {
-        "loss": "grpo", "clip_low": 0.2, "clip_high": 0.2, "beta": 0.04, "reference": None, "max_completion": 8,
-        "max_tokens": 1000, "max_gap": 1e-3, **fields,
+        "loss": "grpo", "clip_low": 0.2, "clip_high": 0.2, "beta": 0.04, "reference": None, "max_completion":
+        8, "max_tokens": 1000, "max_gap": 1e-3, **fields,
     }  # fmt: skip
     return PolicyLoss(**given)
 
@@ -182,7 +184,7 @@ def test_a_loaded_adapter_equals_the_saved_one_bit_for_bit(tmp_path):
 def test_an_adapter_for_another_base_is_refused_and_leaves_nothing_behind(tmp_path):
     make().save("a", tmp_path)
     sizes = {**SIZES, "hidden_size": 64}
-    torch.manual_seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
     other = make(LlamaForCausalLM(LlamaConfig(**sizes)))
     with pytest.raises(ModelError, match="does not fit base"):
         other.load("wrong", tmp_path)

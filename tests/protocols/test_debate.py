@@ -28,7 +28,8 @@ def form(**fields):
 
 
 def play(protocol, answer, task=TASK, seed=(7,)):
-    """Drive a protocol by hand: `answer(ask, sample)` is what an agent says; returns the asks and turns by round."""
+    """Drive a protocol by hand: `answer(ask, sample)` is what an agent says; returns the asks and turns by
+    round."""
     game = protocol.play(task, seed=seed)
     rounds, answers = [], None
     while True:
@@ -43,7 +44,8 @@ def play(protocol, answer, task=TASK, seed=(7,)):
 def turn(ask, sample, text):
     return Turn(
         agent=ask.agent, role=ask.role, round=ask.round, sample=sample, draft=ask.draft, adapter=ask.agent,
-        adapter_version=0, prompt_ids=(), completion_ids=(), engine_logprobs=(), temperature=1.0, text=text, stop="eos",
+        adapter_version=0, prompt_ids=(), completion_ids=(), engine_logprobs=(), temperature=1.0, text=text,
+        stop="eos",
     )  # fmt: skip
 
 
@@ -143,7 +145,7 @@ def test_a_long_answer_keeps_its_tail():
 
 
 def test_a_prompt_over_the_budget_loses_heads_of_answers_never_the_question_or_a_tail():
-    # question 14 + " [" 2 + "]" 1 + ">" 1 = 18; two answers with "(n:)" 4 each = 26; 10 left for 2 answers: 5 each
+    # question 14 + " [" 2 + "]" 1 + ">" 1 = 18; two answers with "(n:)" 4 each = 26; 10 left: 5 each
     shown = form(max_prompt_tokens=36).show(TASK, ["0123456789", "abcdefghij"], seed=(0,))
     text = shown.messages[0]["content"]
     assert len(chat().encode(shown.messages)) <= 36

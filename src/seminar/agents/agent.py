@@ -31,13 +31,14 @@ class Team:
     engine: Engine
     chat: Chat
     max_prompt_tokens: int
-    """Longest prompt any agent is asked with; a longer one is a failure of its episode, never cut in silence."""
+    """Longest prompt any agent is asked with; a longer one is a failure of its episode, never cut in silence.
+    Longest prompt any agent is asked with; a longer one is a failure of its episode, never cut in silence."""
 
     def answer(self, asks: Sequence[tuple[Task, Ask]], *, seed: tuple[int, ...]) -> list[list[Turn]]:
         """Ask the agents, all in one call of the engine; one list of turns an ask.
 
-        A sample's seed key is (seed, task, agent, round, draft, sample), so that it draws the same random numbers in
-        whatever batch it travels.
+        A sample's seed key is (seed, task, agent, round, draft, sample), so that it draws the same random
+        numbers in whatever batch it travels.
         """
         requests = [self._request(task, ask, seed=seed) for task, ask in asks]
         answers = self.engine.generate(requests)
@@ -52,7 +53,8 @@ class Team:
         if length > self.max_prompt_tokens:
             raise DataError(
                 f"prompt of agent {ask.agent} in round {ask.round} has {length} tokens; at most "
-                f"{self.max_prompt_tokens} are allowed. Raise limits.prompt or show less of the answers (visible)."
+                f"{self.max_prompt_tokens} are allowed. Raise limits.prompt or show less of the answers "
+                f"(visible)."
             )
 
     def _request(self, task: Task, ask: Ask, *, seed: tuple[int, ...]) -> Request:
@@ -91,5 +93,6 @@ class Team:
 
 
 def stable_hash(text: str) -> int:
-    """A 32-bit number that stands for `text` in a seed key; the same on every machine and in every process."""
+    """A 32-bit number that stands for `text` in a seed key; the same on every machine and in every process.
+    A 32-bit number that stands for `text` in a seed key; the same on every machine and in every process."""
     return zlib.crc32(text.encode())

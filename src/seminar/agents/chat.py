@@ -1,4 +1,5 @@
-"""Messages <-> token ids. The one place where a chat template is applied and where text is cut to a token budget."""
+"""Messages <-> token ids. The one place where a chat template is applied and where text is cut to a token
+budget."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,8 +19,10 @@ class Chat:
         """Wrap `tokenizer`; one without a chat template is refused."""
         if not tokenizer.chat_template:
             raise ModelError(
-                f"tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} has no chat template; agents are "
-                "asked through one. Use an instruction-tuned model, or set tokenizer.chat_template and save it."
+                f"tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} has no chat template; "
+                f"agents are "
+                "asked through one. Use an instruction-tuned model, or set tokenizer.chat_template and save "
+                "it."
             )
         self._tokenizer = tokenizer
 
@@ -34,7 +37,8 @@ class Chat:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def spans(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Characters (start, end) of each id within `decode(ids)`; an id without text of its own has an empty one."""
+        """Characters (start, end) of each id within `decode(ids)`; an id without text of its own has an empty
+        one."""
         ends = [0, *(len(self.decode(ids[: t + 1])) for t in range(len(ids)))]
         return list(pairwise(ends))
 
@@ -43,7 +47,8 @@ class Chat:
         return tuple(int(i) for i in self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def tail(self, text: str, *, tokens: int) -> str:
-        """The longest suffix of `text`, cut at a token edge, that has at most `tokens` tokens (as encoded whole)."""
+        """The longest suffix of `text`, cut at a token edge, that has at most `tokens` tokens (as encoded
+        whole)."""
         encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         spans = encoded["offset_mapping"]
         if len(spans) <= tokens:

@@ -1,4 +1,5 @@
-"""`seminar eval` and `seminar report`: a finished run in, a report on other tasks, or its own once more, out."""
+"""`seminar eval` and `seminar report`: a finished run in, a report on other tasks, or its own once more, out.
+`seminar eval` and `seminar report`: a finished run in, a report on other tasks, or its own once more, out."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -21,9 +22,7 @@ def evaluate(
     team: Saved,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="key=value of the recipe, for instance evaluation.repeats=10 evaluation.samplings=[{temperature: 0.6}]."
-        ),
+        typer.Argument(help="key=value of the recipe, for instance evaluation.repeats=10."),
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="Named set (`seminar data list`) or a file; default: the recipe's.")
@@ -36,7 +35,8 @@ def evaluate(
         bool, typer.Option("--resume", help="Go on with the evaluation in the folder.")
     ] = False,
 ) -> None:
-    """Evaluate a trained team, on its recipe's tasks or others, beside the team before training and a vote."""
+    """Evaluate a trained team, on its recipe's tasks or others, beside the team before training and a vote.
+    Evaluate a trained team, on its recipe's tasks or others, beside the team before training and a vote."""
     saved = RunFolder.open(team, write=False)
     tree = deepcopy(dict(saved.config))
     if data is not None:

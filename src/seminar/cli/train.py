@@ -32,9 +32,11 @@ def train(
         run = RunFolder.open(folder, write=True)
         run.require_config(plain)
         for name, (then, now) in run.changed_versions().items():
-            typer.echo(f"{folder} began with {name} {then}, this is {now}: the end may differ in the last bits.", err=True)
+            note = f"{folder} began with {name} {then}, this is {now}: the end may differ in the last bits."
+            typer.echo(note, err=True)
     else:
-        run = RunFolder.create(folder, config=plain, facts={"seed": config.seed, "threads": config.base.threads or torch.get_num_threads()})
+        threads = config.base.threads or torch.get_num_threads()
+        run = RunFolder.create(folder, config=plain, facts={"seed": config.seed, "threads": threads})
     with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
         run.track(config.logging.track)
         plan = make_plan(config)
@@ -46,7 +48,8 @@ def train(
             finished = draft_rl.train(config, run=run, console=console, stop=stop)
     if not finished:
         typer.echo(
-            f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} {' '.join(overrides or [])} --out {folder} --resume"
+            f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} "
+            f"{' '.join(overrides or [])} --out {folder} --resume"
         )
         raise typer.Exit(EXIT_CODE)
 
@@ -54,7 +57,9 @@ def train(
 def show_plan(
     recipe: Recipe,
     overrides: Overrides = None,
-    device: Annotated[str | None, typer.Option(help="Device of the estimate: h200, h100, a100, 4090, cpu.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Device of the estimate: h200, h100, a100, 4090, cpu.")
+    ] = None,
 ) -> None:
     """Print the numbers a recipe implies before anything runs."""
     config = configuration.load(recipe, overrides or [])

@@ -1,4 +1,5 @@
-"""A team, its protocol and tasks -> scored episodes, chunk by chunk, resumable; the only place that evaluates with a model."""
+"""A team, its protocol and tasks -> scored episodes, chunk by chunk, resumable; the only place that evaluates
+with a model."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -39,8 +40,8 @@ def play_all(
 ) -> list[Scored] | None:
     """Play every task `repeats` times; None when a stop was asked for.
 
-    Repeat r of a task draws the same random numbers for every entry in which its agents bear the same names, so teams
-    compare pairwise. Complete chunks of a killed run are read back from the table, not played again.
+    Repeat r of a task draws the same random numbers for every entry in which its agents bear the same names,
+    so teams compare pairwise. Complete chunks of a killed run are read back from the table, not played again.
     """
     plan = [(r, task) for r in range(repeats) for task in tasks]
     parts = [plan[i : i + chunk] for i in range(0, len(plan), chunk)]

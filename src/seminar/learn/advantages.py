@@ -1,8 +1,9 @@
-"""Groups of scored turns -> one advantage a turn. Pure numpy, float64; like is compared with like (same agent, same prompt).
+"""Groups of scored turns -> one advantage a turn. Pure numpy; like is compared with like (agent, prompt).
 
 | scheme | advantage of sample i | source |
 |---|---|---|
-| group | (R_i - mean R) / (std R + 1e-4), or R_i - mean R | Shao et al. 2024, GRPO; Liu et al. 2025, Dr. GRPO |
+| group | (R_i - mean R) / (std R + 1e-4) | Shao et al. 2024, GRPO |
+| group_no_std | R_i - mean R | Liu et al. 2025, Dr. GRPO |
 | leave_one_out | R_i - mean of the others | Ahmadian et al. 2024, RLOO |
 | counterfactual | R_i - w * acc_G | MADA-RL (arXiv 2607.18006), section 3.3 |
 """
@@ -25,8 +26,8 @@ def assign(
 ) -> list[NDArray[np.float64]]:
     """One array a group, one number a turn; NaN where the turn has no score.
 
-    `schemes` maps a role to its scheme; `accuracy_weight` is the weight of the accuracy part in the reward, so that
-    the counterfactual baseline is on its scale: A_C = R - 2 * acc_G = 2 (R_acc - acc_G) + R_len.
+    `schemes` maps a role to its scheme; `accuracy_weight` is the weight of the accuracy part in the reward,
+    so that the counterfactual baseline is on its scale: A_C = R - 2 * acc_G = 2 (R_acc - acc_G) + R_len.
     """
     return [
         advantages(
@@ -43,8 +44,8 @@ def advantages(
 ) -> NDArray[np.float64]:
     """Advantages of one group. NaN rewards (no score) stay NaN and take no part in mean or deviation.
 
-    The standard deviation has N - 1 in the denominator and is taken in two passes, so equal rewards give exactly 0;
-    a group with fewer than two scores has no group baseline and gives 0.
+    The standard deviation has N - 1 in the denominator and is taken in two passes, so equal rewards give
+    exactly 0; a group with fewer than two scores has no group baseline and gives 0.
     """
     R: NDArray[np.float64] = np.asarray(rewards, dtype=np.float64)
     known = ~np.isnan(R)

@@ -1,7 +1,7 @@
 """Log-probabilities and advantages of packed tokens -> one loss and its sums. Log nothing, average nothing.
 
-Every loss is a sum over trained tokens divided by a denominator that the caller fixes for the whole update, so any
-split into micro-batches adds up to the same gradient.
+Every loss is a sum over trained tokens divided by a denominator that the caller fixes for the whole update,
+so any split into micro-batches adds up to the same gradient.
 
 | loss | token t of sample i counts | denominator | source |
 |---|---|---|---|
@@ -20,7 +20,8 @@ LossType = Literal["grpo", "dr_grpo", "dapo", "gspo"]
 
 
 class LossSums(NamedTuple):
-    """A loss to call backward on, and sums over trained tokens to report (divide by `tokens` of the update)."""
+    """A loss to call backward on, and sums over trained tokens to report (divide by `tokens` of the update).
+    A loss to call backward on, and sums over trained tokens to report (divide by `tokens` of the update)."""
 
     loss: Tensor
     """Scalar; already divided by the caller's denominator."""
@@ -28,7 +29,8 @@ class LossSums(NamedTuple):
 
 
 def denominator(loss: LossType, *, samples: float, tokens: float, max_tokens: int) -> float:
-    """What the summed token terms of one whole update are divided by; at least 1, so an empty update gives 0."""
+    """What the summed token terms of one whole update are divided by; at least 1, so an empty update gives 0.
+    What the summed token terms of one whole update are divided by; at least 1, so an empty update gives 0."""
     amount = {"grpo": samples, "gspo": samples, "dr_grpo": samples * max_tokens, "dapo": tokens}[loss]
     return max(amount, 1.0)
 
@@ -51,8 +53,8 @@ def policy_loss(
     """Clipped policy loss with the k3 penalty, summed over tokens and divided by `denominator`.
 
     ratio = exp(logprob - old); token loss = -min(ratio A, clip(ratio, 1 - low, 1 + high) A) + beta k3, with
-    k3 = exp(ref - logprob) - (ref - logprob) - 1 (Schulman 2020). C tokens, S samples. Samples of weight 0 are masked
-    by selection, so that a NaN in them cannot leak.
+    k3 = exp(ref - logprob) - (ref - logprob) - 1 (Schulman 2020). C tokens, S samples.
+    Samples of weight 0 are masked by selection, so that a NaN in them cannot leak.
     """
     weight_C = weight_S[sample_C]
     on = weight_C != 0
@@ -95,11 +97,12 @@ def value_loss(
     clip: float,
     denominator: float,
 ) -> LossSums:
-    """Clipped squared error of the value head, mean over each sample's units, summed and divided by `denominator`.
+    """Clipped squared error of the value head, mean over each sample's units, summed and divided by
+    `denominator`.
 
-    unit loss = max((v - target)^2, (old + clamp(v - old, -clip, clip) - target)^2) / 2, as in OpenAI's baselines
-    (Engstrom et al. 2020, section 3): a value gains nothing by moving further than `clip` in one update. Targets are
-    NaN where the head is not asked (`learn.gae`); those tokens are masked by selection.
+    unit loss = max((v - target)^2, (old + clamp(v - old, -clip, clip) - target)^2) / 2, as in OpenAI's
+    baselines (Engstrom et al. 2020, section 3): a value gains nothing by moving further than `clip` in one
+    update. Targets are NaN where the head is not asked (`learn.gae`); those tokens are masked by selection.
     """
     asked = ~torch.isnan(targets_C)
     target_C = torch.where(asked, targets_C, 0.0)

@@ -1,4 +1,5 @@
-"""Scored groups -> samples -> prefix-shared packed batches. The only place that shifts tokens by one. Pure numpy."""
+"""Scored groups -> samples -> prefix-shared packed batches. The only place that shifts tokens by one. Pure
+numpy."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -36,8 +37,8 @@ def from_groups(groups: Sequence[Group], credit: Sequence[np.ndarray]) -> list[S
 def pack(samples: Iterable[Sample], *, max_tokens: int) -> list[Batch]:
     """Batches of at most `max_tokens` input tokens: samples of one agent and one prompt share one row.
 
-    A row is never longer than needed and never padded; rows keep the order in which their prompts first came. A group
-    whose row would not fit is spread over several rows; a single sample that does not fit is refused.
+    A row is never longer than needed and never padded; rows keep the order in which their prompts first came.
+    A group whose row would not fit is spread over several rows; a single sample that does not fit is refused.
     """
     rows: dict[tuple[str, tuple[int, ...]], list[Sample]] = {}
     for sample in samples:
@@ -79,7 +80,8 @@ def _split(row: list[Sample], *, max_tokens: int) -> list[list[Sample]]:
         alone = _tokens([sample])
         if alone > max_tokens:
             raise ConfigError(
-                f"update.max_tokens is {max_tokens}, and one sample has {alone} tokens; a sample must fit into a "
+                f"update.max_tokens is {max_tokens}, and one sample has {alone} tokens; a sample must fit "
+                f"into a "
                 "batch whole. Raise update.max_tokens or lower the prompt and completion limits."
             )
         if pieces[-1] and _tokens([*pieces[-1], sample]) > max_tokens:

@@ -1,7 +1,8 @@
 """MADA-RL (arXiv 2607.18006), its stages in order: a configuration and a run folder -> a trained debate team.
 
-Algorithm 2 of the paper from top to bottom: generators, debate set, critics; then Algorithm 1 as the evaluation. Every
-stage is resumable and leaves its artefacts in the run folder (`adapters/`, `debate_set.jsonl`, `results.json`).
+Algorithm 2 of the paper from top to bottom: generators, debate set, critics; then Algorithm 1 as the
+evaluation. Every stage is resumable and leaves its artefacts in the run folder (`adapters/`,
+`debate_set.jsonl`, `results.json`).
 """
 
 from collections.abc import Callable, Sequence
@@ -89,7 +90,8 @@ class Mada:
             load_adapters(self.run, self.world, name)
         return self._stage("evaluation", self._evaluate)
 
-    # -- stages -------------------------------------------------------------------------------------------------
+    # -- stages
+    # -------------------------------------------------------------------------------------------------
 
     def _warm_up(self) -> dict[str, Any]:
         """Imitate worked solutions, alone and behind debate prompts that quote right and wrong answers."""
@@ -118,12 +120,14 @@ class Mada:
         return self._train(name, self.config.generator, "generator", protocol, part, validation)
 
     def _train_critic(self, name: str, part: TaskSet, validation: TaskSet) -> dict[str, Any] | None:
-        """The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section 3.3)."""
+        """The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section 3.3).
+        The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section 3.3)."""
         protocol = partial(Critique, form=self.form, critic=name)
         return self._train(name, self.config.critic, "critic", protocol, part, validation)
 
     def _build_debate_set(self, parts: Split) -> dict[str, Any] | None:
-        """Every best generator answers every training and validation question once (paper, section 3.1, D')."""
+        """Every best generator answers every training and validation question once (paper, section 3.1, D').
+        Every best generator answers every training and validation question once (paper, section 3.1, D')."""
         config = self.config
         names = build.generator_names(config)
         team = self._team({n: n for n in names}, config.generator.temperature)
@@ -142,7 +146,8 @@ class Mada:
         return {"questions": len(tasks)}
 
     def _evaluate(self) -> dict[str, Any] | None:
-        """Algorithm 1 with the trained team, the team it started from, and a single agent; then the report."""
+        """Algorithm 1 with the trained team, the team it started from, and a single agent; then the report.
+        Algorithm 1 with the trained team, the team it started from, and a single agent; then the report."""
         config = self.config
         names = build.generator_names(config)
         sections = evaluate(
@@ -162,7 +167,8 @@ class Mada:
         self.console.note(report.terminal(sections))
         return {"decontaminated": len(build.training_tasks(config).dropped)}
 
-    # -- what the stages are made of ----------------------------------------------------------------------------
+    # -- what the stages are made of
+    # ----------------------------------------------------------------------------
 
     def _stage(self, name: str, work: Work, *, adapters: Sequence[str] = ()) -> bool:
         return stage(self.run, self.world, name, work, adapters=adapters)
@@ -227,7 +233,8 @@ class Mada:
         }
 
     def _validate(self, protocol: Protocol, team: Team, validation: TaskSet) -> float:
-        """Share of right answers on the validation part, one sample each, with the same random numbers every time."""
+        """Share of right answers on the validation part, one sample each, with the same random numbers every
+        time."""
         seed = (self.config.seed, stable_hash("validation"))
         episodes = rollout.play(validation.tasks, protocol, team, seed=seed)
         trainer.check_failures(episodes, limit=self.config.max_failed_fraction, where="validation")
@@ -292,11 +299,13 @@ class Mada:
         )
 
     def _examples(self, *, count: int) -> list[Sample]:
-        """Half of the examples are bare questions, half are debate prompts; all end in the worked solution."""
+        """Half of the examples are bare questions, half are debate prompts; all end in the worked solution.
+        Half of the examples are bare questions, half are debate prompts; all end in the worked solution."""
         source = self.config.data.train
         if not isinstance(source, Generated):
             raise ConfigError(
-                f"warmup: data.train.type is {source.type}; imitation needs worked solutions, which generated tasks "
+                f"warmup: data.train.type is {source.type}; imitation needs worked solutions, which "
+                f"generated tasks "
                 "have. Use data.train.type: generated, or no warmup."
             )
         rng = np.random.default_rng((self.config.seed, stable_hash(WARMUP)))
@@ -324,7 +333,8 @@ def rewards(config: MadaConfig) -> dict[str, tuple[float, Reward]]:
 
 
 def corrupted(task: Task, rng: np.random.Generator) -> str:
-    """A worked solution to quote in a warm-up prompt: right half of the time, else off by a little at its end."""
+    """A worked solution to quote in a warm-up prompt: right half of the time, else off by a little at its
+    end."""
     solution, gold = str(task.meta["solution"]), int(task.gold)
     wrong = gold + int(rng.integers(1, 10)) * (1 if rng.random() < 0.5 else -1)
     if rng.random() < 0.5:

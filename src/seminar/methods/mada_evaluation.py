@@ -1,4 +1,5 @@
-"""A trained debate team and tasks -> what the paper measures and what it lacks, as rows of a report (methods.md 1.4)."""
+"""A trained debate team and tasks -> what the paper measures and what it lacks, as rows of a report
+(methods.md 1.4)."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, nan
@@ -37,10 +38,11 @@ def evaluate(
     console: Console,
     stop: StopRequest,
 ) -> list[Section] | None:
-    """Play the trained team, the team it started from and a single agent's samples, at every sampling of the recipe.
+    """Play the trained team, the team it started from and a single agent's samples, at every sampling of the
+    recipe.
 
-    `start` is the adapter all agents began with (None: the bare base), `best` the generator that votes alone. All play
-    the same tasks under the same seeds. None when a stop was asked for.
+    `start` is the adapter all agents began with (None: the bare base), `best` the generator that votes alone.
+    All play the same tasks under the same seeds. None when a stop was asked for.
     """
     names = (*build.generator_names(config), *build.critic_names(config))
     debate = build.debate(config, form)
@@ -84,7 +86,8 @@ def evaluate(
 def evaluate_saved(
     saved: RunFolder, config: MadaConfig, *, run: RunFolder, console: Console, stop: StopRequest
 ) -> bool:
-    """Evaluate the finished team of `saved` under `config` (other tasks, samplings or repeats) into the folder `run`."""
+    """Evaluate the finished team of `saved` under `config` (other tasks, samplings or repeats) into the
+    folder `run`."""
     world = build.world(config.base)
     form = build.debate_form(config, world.chat)
     start = WARMUP if config.warmup else None

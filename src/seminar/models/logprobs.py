@@ -6,15 +6,17 @@ import torch
 from torch import Tensor
 
 CHUNK = 256
-"""Tokens a chunk: large enough for the matrix product, small enough that chunk x vocabulary stays in the tens of MB."""
+"""Tokens a chunk: large enough for the matrix product, small enough that chunk x vocabulary stays in the tens
+of MB."""
 
 
 def chosen_logprobs(hidden_CH: Tensor, weight_VH: Tensor, target_C: Tensor, temperature_C: Tensor) -> Tensor:
-    """log softmax(hidden @ weight.T / temperature)[target], float32 [C]; gradient with respect to `hidden_CH` only.
+    """log softmax(hidden @ weight.T / temperature)[target], float32 [C]; gradient with respect to `hidden_CH`
+    only.
 
     The head is frozen, so the gradient of every log-probability with respect to its own hidden state,
-    (W[target] - softmax @ W) / temperature, is taken in the forward pass while the chunk's logits are at hand: two
-    products a chunk in all, and the backward pass is one multiplication.
+    (W[target] - softmax @ W) / temperature, is taken in the forward pass while the chunk's logits are at
+    hand: two products a chunk in all, and the backward pass is one multiplication.
     """
     return _Chosen.apply(hidden_CH, weight_VH, target_C, temperature_C)  # type: ignore[no-untyped-call, no-any-return]
 

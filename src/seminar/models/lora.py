@@ -1,7 +1,7 @@
 """The forward and backward of one adapted linear layer, without an elementwise pass over its output.
 
-PEFT holds the weights, their names and their file format; its layers get this forward in place of their own, which
-scales, adds and casts in passes of their own. Same result (tests), fewer passes over memory.
+PEFT holds the weights, their names and their file format; its layers get this forward in place of their own,
+which scales, adds and casts in passes of their own. Same result (tests), fewer passes over memory.
 """
 
 from types import MethodType
@@ -30,7 +30,8 @@ def _forward(layer: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 class _Adapted(torch.autograd.Function):
-    """y = x W' + bias + scale * drop(x) A' B'. W and bias are frozen; A and B live in float32, products run in W's dtype."""
+    """y = x W' + bias + scale * drop(x) A' B'. W and bias are frozen; A and B live in float32, products run
+    in W's dtype."""
 
     @staticmethod
     def forward(

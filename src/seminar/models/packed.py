@@ -1,7 +1,8 @@
-"""Attention over prefix-shared rows: a prompt sees itself, each of its completions sees the prompt and itself.
+"""Attention over prefix-shared rows: a prompt sees itself, each of its completions sees the prompt and
+itself.
 
-Registered with transformers under `NAME`, so that any of its causal models runs packed batches; a forward without a
-`layout` falls through to transformers' own sdpa attention.
+Registered with transformers under `NAME`, so that any of its causal models runs packed batches; a forward
+without a `layout` falls through to transformers' own sdpa attention.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,8 @@ def packed_attention(
     layout: tuple[RowMask, ...] | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention output [1, N, heads, head width] for query [1, heads, N, width] and key, value [1, kv heads, N, width].
+    """Attention output [1, N, heads, head width] for query [1, heads, N, width] and key, value [1, kv heads,
+    N, width].
 
     Dropout on attention weights is not applied: the base is frozen and runs in evaluation mode.
     """
@@ -68,7 +70,9 @@ def packed_attention(
             )
         )
         pieces.append(
-            scaled_dot_product_attention(queries[2 * index + 1], k, v, attn_mask=mask[None, None], scale=scaling)
+            scaled_dot_product_attention(
+                queries[2 * index + 1], k, v, attn_mask=mask[None, None], scale=scaling
+            )
         )
     return torch.cat(pieces, dim=2).transpose(1, 2).contiguous(), None
 

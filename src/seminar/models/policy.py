@@ -24,12 +24,13 @@ from transformers import (
 
 from seminar.errors import ModelError
 from seminar.models import packed
-from seminar.models.lora import speed_up
 from seminar.models.logprobs import chosen_logprobs
+from seminar.models.lora import speed_up
 from seminar.types import Batch, Row
 
 SELF_CHECK_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.3, torch.float16: 0.1}
-"""Largest gap in nats allowed at load between our packed scoring and the model's own forward on one sentence."""
+"""Largest gap in nats allowed at load between our packed scoring and the model's own forward on one sentence.
+Largest gap in nats allowed at load between our packed scoring and the model's own forward on one sentence."""
 
 
 class LoraPair(NamedTuple):
@@ -78,7 +79,8 @@ class Policy:
         """Longest sequence of tokens the base was built for."""
         return int(getattr(self.base.config, "max_position_embeddings", 1 << 30))
 
-    # -- adapters -----------------------------------------------------------------------------------------------
+    # -- adapters
+    # -----------------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -181,19 +183,22 @@ class Policy:
             if name in self.versions:
                 self.remove(name)
             raise ModelError(
-                f"adapter folder {folder} does not fit base {self.base.name_or_path}: {str(error).splitlines()[0]} "
+                f"adapter folder {folder} does not fit base {self.base.name_or_path}: "
+                f"{str(error).splitlines()[0]} "
                 "Use the base named in its adapter_config.json."
             ) from error
         missing = [key for key in report.missing_keys if f".{name}." in key and "lora_" in key]
         if missing or report.unexpected_keys:
             self.remove(name)
             raise ModelError(
-                f"adapter folder {folder} does not fit base {self.base.name_or_path}: {len(missing)} layers have no "
+                f"adapter folder {folder} does not fit base {self.base.name_or_path}: {len(missing)} layers "
+                f"have no "
                 f"weights and {len(report.unexpected_keys)} weights no layer. Use the base named in its "
                 "adapter_config.json."
             )
 
-    # -- scoring ------------------------------------------------------------------------------------------------
+    # -- scoring
+    # ------------------------------------------------------------------------------------------------
 
     def hidden(self, batch: Batch) -> Tensor:
         """Last hidden states [N, H] of a packed batch under the active adapter."""
@@ -208,7 +213,8 @@ class Policy:
         return output.last_hidden_state[0]  # type: ignore[no-any-return]
 
     def logprobs(self, batch: Batch, *, hidden: Tensor | None = None) -> Tensor:
-        """Log-probabilities [C] of a batch's completion tokens at their own temperatures, active adapter, float32."""
+        """Log-probabilities [C] of a batch's completion tokens at their own temperatures, active adapter,
+        float32."""
         hidden = self.hidden(batch) if hidden is None else hidden
         device = self.device
         return chosen_logprobs(
@@ -227,7 +233,7 @@ class Policy:
         """Within the block the adapter's dropout is on, with random numbers that depend on `seed` alone."""
         modules = [layer.lora_dropout[name] for _, layer in self._layers() if name in layer.lora_dropout]
         with torch.random.fork_rng(devices=[] if self.device.type == "cpu" else [self.device]):
-            torch.manual_seed(seed)  # noqa: NPY002 -- the fork above keeps it private to this block
+            torch.manual_seed(seed)
             for module in modules:
                 module.train()
             try:
@@ -236,7 +242,8 @@ class Policy:
                 for module in modules:
                     module.eval()
 
-    # -- helpers ------------------------------------------------------------------------------------------------
+    # -- helpers
+    # ------------------------------------------------------------------------------------------------
 
     def _inject(self, name: str, config: LoraConfig) -> None:
         try:
@@ -289,7 +296,8 @@ class Policy:
             gap = float((self.logprobs(batch).cpu() - theirs).abs().max())
         if not gap <= SELF_CHECK_TOLERANCE[self.dtype]:
             raise ModelError(
-                f"model {self.base.name_or_path}: packed scoring differs from its own forward by {gap:.3g} nats; at "
+                f"model {self.base.name_or_path}: packed scoring differs from its own forward by {gap:.3g} "
+                f"nats; at "
                 f"most {SELF_CHECK_TOLERANCE[self.dtype]} is allowed. Its attention or head is of a kind not "
                 "supported here (logit scaling, soft capping, sliding windows)."
             )

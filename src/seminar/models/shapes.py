@@ -1,4 +1,5 @@
-"""A base model's config -> exact parameter counts, without weights: the model is built on the meta device and counted."""
+"""A base model's config -> exact parameter counts, without weights: the model is built on the meta device and
+counted."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -1,4 +1,5 @@
-"""The door of the protocols: a task in, requests to agents out and their turns back in, until the episode ends."""
+"""The door of the protocols: a task in, requests to agents out and their turns back in, until the episode
+ends."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ Play = Generator[Sequence[Ask], list[list[Turn]], None]
 class Protocol(Interface):
     """How a team works on one task: a generator with plain loops.
 
-    The rollout drives many tasks' generators side by side and joins what they ask into one call of the engine, so a
-    protocol never sees a batch and never calls a model. Every turn it receives is kept in the episode.
+    The rollout drives many tasks' generators side by side and joins what they ask into one call of the
+    engine, so a protocol never sees a batch and never calls a model. Every turn it receives is kept in the
+    episode.
     """
 
     def play(self, task: Task, *, seed: tuple[int, ...]) -> Play:

@@ -1,4 +1,5 @@
-"""The debate of MADA-RL (arXiv 2607.18006, Algorithm 1): generators answer, critics read all answers and revise."""
+"""The debate of MADA-RL (arXiv 2607.18006, Algorithm 1): generators answer, critics read all answers and
+revise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,10 @@ class Prompts:
     """Wording of a debate; every field is a `str.format` template and replaceable from the recipe."""
 
     question: str = (
-        "Work out the following problem carefully and explain each step briefly. End with one line of the form "
-        "'The final answer is: $\\boxed{{ANSWER}}$' where ANSWER is only the number or expression asked for.\n\n"
+        "Work out the following problem carefully and explain each step briefly. End with one line of the "
+        "form "
+        "'The final answer is: $\\boxed{{ANSWER}}$' where ANSWER is only the number or expression asked "
+        "for.\n\n"
         "{question}"
     )
     opening: str = "\n\nOther agents answered the same problem as follows.\n"
@@ -63,7 +66,8 @@ class DebateForm:
     def show(self, task: Task, answers: Sequence[str], *, seed: tuple[int, ...]) -> Shown:
         """Prompt x_r: the question, then every answer of the round before, in seeded order.
 
-        Should it exceed `max_prompt_tokens`, the head of each answer is cut, never the question and never a tail.
+        Should it exceed `max_prompt_tokens`, the head of each answer is cut, never the question and never a
+        tail.
         """
         order = tuple(int(i) for i in np.random.default_rng(seed).permutation(len(answers)))
         visible = [self._visible(answers[i]) for i in order]
@@ -96,8 +100,8 @@ class DebateForm:
 class Debate:
     """Round 0: each generator answers once. Rounds 1..R-1: each critic reads all answers of the round before.
 
-    Calls per question: N + (R - 1) * M. Earlier rounds are not shown (paper, section 2). Rounds are counted from 0
-    here and from 1 in the paper.
+    Calls per question: N + (R - 1) * M. Earlier rounds are not shown (paper, section 2). Rounds are counted
+    from 0 here and from 1 in the paper.
     """
 
     form: DebateForm
@@ -111,7 +115,8 @@ class Debate:
         """Refuse a debate that cannot be played."""
         if self.rounds < 1 or not self.generators or (self.rounds > 1 and not self.critics):
             raise ConfigError(
-                f"protocol: {len(self.generators)} generators, {len(self.critics)} critics, rounds {self.rounds}; a "
+                f"protocol: {len(self.generators)} generators, {len(self.critics)} critics, rounds "
+                f"{self.rounds}; a "
                 "debate needs at least 1 generator and 1 round, and 1 critic when rounds > 1."
             )
 
@@ -143,7 +148,8 @@ class Debate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One agent answers the question `samples` times: round 0 of a debate alone, under which a generator trains."""
+    """One agent answers the question `samples` times: round 0 of a debate alone, under which a generator
+    trains."""
 
     form: DebateForm
     agent: str
@@ -159,7 +165,8 @@ class Question:
 class Critique:
     """One critic answers a stored debate prompt `samples` times: the protocol under which a critic trains.
 
-    Tasks come from a debate set (methods/mada.py): `task.meta["answers"]` holds the generators' frozen answers.
+    Tasks come from a debate set (methods/mada.py): `task.meta["answers"]` holds the generators' frozen
+    answers.
     """
 
     form: DebateForm
@@ -167,7 +174,8 @@ class Critique:
     samples: int
 
     def play(self, task: Task, *, seed: tuple[int, ...]) -> Play:
-        """Ask the critic for all samples of one prompt; the order of answers is drawn once for all of them."""
+        """Ask the critic for all samples of one prompt; the order of answers is drawn once for all of them.
+        Ask the critic for all samples of one prompt; the order of answers is drawn once for all of them."""
         shown = self.form.show(task, task.meta["answers"], seed=(*seed, 1, stable_hash(self.critic)))
         yield [
             Ask(

@@ -1,4 +1,5 @@
-"""The doors of the rewards: a grader turns answers into verdicts, a reward turns a group and its verdicts into numbers."""
+"""The doors of the rewards: a grader turns answers into verdicts, a reward turns a group and its verdicts
+into numbers."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +11,8 @@ class Grader(Protocol):
     """Judges answers against gold. Never raises for what an answer holds."""
 
     def grade(self, answers: Sequence[tuple[Task, str, StopReason]]) -> list[Verdict]:
-        """One verdict an answer, in order; `stop` tells a cut answer (`truncated`) from a missing one (`no_answer`)."""
+        """One verdict an answer, in order; `stop` tells a cut answer (`truncated`) from a missing one
+        (`no_answer`)."""
         ...
 
 

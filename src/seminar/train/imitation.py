@@ -1,4 +1,5 @@
-"""Worked examples -> a warmed-up adapter: a few steps of supervised imitation before reinforcement learning."""
+"""Worked examples -> a warmed-up adapter: a few steps of supervised imitation before reinforcement learning.
+Worked examples -> a warmed-up adapter: a few steps of supervised imitation before reinforcement learning."""
 
 from collections.abc import Sequence
 
@@ -41,7 +42,8 @@ def imitate_all(
     """Run `steps` steps of `batch` examples each, in seeded order, every example at most once."""
     if steps * batch > len(examples):
         raise ConfigError(
-            f"{stage}: {steps} steps of {batch} examples need {steps * batch}, and there are {len(examples)}. Lower "
+            f"{stage}: {steps} steps of {batch} examples need {steps * batch}, and there are "
+            f"{len(examples)}. Lower "
             "steps or batch, or give more examples."
         )
     order = np.random.default_rng(seed).permutation(len(examples))

@@ -55,7 +55,8 @@ class Job:
     protocol: TeamProtocol
     tasks: TaskSet
     learn: Callable[[int, Sequence[Episode]], Learned]
-    """(step, episodes) -> scores, credit and one update of every learner: the part in which methods differ."""
+    """(step, episodes) -> scores, credit and one update of every learner: the part in which methods differ.
+    (step, episodes) -> scores, credit and one update of every learner: the part in which methods differ."""
     prompts: int
     """Tasks of one step."""
     steps: int
@@ -78,7 +79,8 @@ class Best(NamedTuple):
 
 
 def train(job: Job, *, run: RunFolder, console: Console, stop: StopRequest) -> Best | None:
-    """Train a stage and leave its best adapters in the policy; None when a stop was asked for (state is saved)."""
+    """Train a stage and leave its best adapters in the policy; None when a stop was asked for (state is
+    saved)."""
     keeper = _Keeper(job, run=run)
     console.stage(job.stage, total=job.steps, done=keeper.step)
     for step in range(keeper.step, job.steps):
@@ -109,7 +111,8 @@ def train(job: Job, *, run: RunFolder, console: Console, stop: StopRequest) -> B
 
 
 def summary(groups: Sequence[Group]) -> dict[str, float]:
-    """Means over the scored turns of a step: reward, its parts, accuracy, length; counts of what was left out."""
+    """Means over the scored turns of a step: reward, its parts, accuracy, length; counts of what was left
+    out."""
     scores = [score for group in groups for score in group.scores if score is not None]
     turns = [turn for group in groups for turn in group.turns]
     parts = {
@@ -140,7 +143,8 @@ def check_failures(episodes: Sequence[Episode], *, limit: float, where: str) -> 
 def episode_rows(
     stage: str, step: int, groups: Sequence[Group], credit: Sequence[np.ndarray]
 ) -> list[dict[str, Any]]:
-    """One readable row a group: question, gold, baseline, and each sample with its parts, total and advantage."""
+    """One readable row a group: question, gold, baseline, and each sample with its parts, total and
+    advantage."""
     return [
         {
             "stage": stage,
@@ -204,7 +208,8 @@ class _Keeper:
             self.job.team.engine.load_adapter(name, version=version)
 
     def consider(self, step: int) -> float:
-        """Validate; keep the adapters if they are better than the best so far (ties keep the earlier ones)."""
+        """Validate; keep the adapters if they are better than the best so far (ties keep the earlier ones).
+        Validate; keep the adapters if they are better than the best so far (ties keep the earlier ones)."""
         accuracy = self.job.validate()
         if accuracy > self.best.accuracy:
             self.best = Best(step=step, accuracy=accuracy)

@@ -1,4 +1,5 @@
-"""Samples of one agent -> forward, loss, backward, step; one adapter changes, everything else stays bit-identical."""
+"""Samples of one agent -> forward, loss, backward, step; one adapter changes, everything else stays
+bit-identical."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ class Learner:
         head: ValueHead | None = None,
         head_lr: float = 0.0,
     ) -> None:
-        """Make an optimizer over the adapter's own tensors and those of `head`, which has `head_lr` at the peak."""
+        """Make an optimizer over the adapter's own tensors and those of `head`, which has `head_lr` at the
+        peak."""
         self.adapter = adapter
         self.schedule = schedule
         self.max_grad_norm = max_grad_norm
@@ -75,7 +77,8 @@ class Learner:
         norm = float(torch.nn.utils.clip_grad_norm_(self.named.values(), self.max_grad_norm))
         if norm != norm or norm == float("inf"):
             raise DivergenceError(
-                f"step {step} of adapter {self.adapter}: the gradient norm is {norm}; nothing was changed. Lower lr, "
+                f"step {step} of adapter {self.adapter}: the gradient norm is {norm}; nothing was changed. "
+                f"Lower lr, "
                 "or look at the episodes of the last steps."
             )
         self.optimizer.step()
@@ -125,8 +128,9 @@ def update(
 ) -> dict[str, float]:
     """One policy step of `learner`'s adapter on its own samples; metrics are means over trained tokens.
 
-    On policy with one inner update the old log-probabilities are the new ones, detached: no pass for them. The
-    reference runs under the same dropout masks, so that the penalty is exactly 0 while the adapter has not moved.
+    On policy with one inner update the old log-probabilities are the new ones, detached: no pass for them.
+    The reference runs under the same dropout masks, so that the penalty is exactly 0 while the adapter has
+    not moved.
     """
     batches = pack(samples, max_tokens=settings.max_tokens)
     count = sum(s.weight for s in samples)
@@ -192,7 +196,8 @@ def imitate(
 def engine_gap(policy: Policy, batch: Batch, logprobs_C: Tensor, *, adapter: str) -> Tensor:
     """|engine - trainer| log-probability of each token, dropout off.
 
-    Without dropout the training forward's own `logprobs_C` are compared, for free; with it the batch is scored again.
+    Without dropout the training forward's own `logprobs_C` are compared, for free; with it the batch is
+    scored again.
     """
     if policy.drops(adapter):
         with policy.active(adapter), torch.no_grad():
@@ -212,8 +217,10 @@ def check_gap(gaps: Sequence[Tensor], *, adapter: str, limit: float) -> dict[str
     mean, largest = float(gap_C.mean()), float(gap_C.max())
     if not mean <= limit:
         raise DivergenceError(
-            f"adapter {adapter}: engine and trainer differ by {mean:.3g} nats a token (largest {largest:.3g}) on the "
-            f"same ids; update.max_gap allows {limit}. The engine serves other weights or another dtype; if the dtype "
+            f"adapter {adapter}: engine and trainer differ by {mean:.3g} nats a token (largest "
+            f"{largest:.3g}) on the "
+            f"same ids; update.max_gap allows {limit}. The engine serves other weights or another dtype; if "
+            f"the dtype "
             "is meant to differ, raise update.max_gap."
         )
     return {"gap": mean, "gap_max": largest}
@@ -232,7 +239,8 @@ def tensors(batch: Batch, *, device: torch.device) -> dict[str, Tensor]:
 def reference_logprobs(
     policy: Policy, batch: Batch, *, beta: float, reference: str | None, seed: int
 ) -> Tensor | None:
-    """Log-probabilities under the reference (None: the bare base) and the same dropout; None where beta is 0."""
+    """Log-probabilities under the reference (None: the bare base) and the same dropout; None where beta is 0.
+    Log-probabilities under the reference (None: the bare base) and the same dropout; None where beta is 0."""
     if beta == 0:
         return None
     with torch.no_grad(), policy.active(reference):
