@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seminar import config as configuration
-from seminar.config import MadaConfig
+from seminar.config_mada import MadaConfig
 from seminar.console import Console
 from seminar.errors import ConfigError
 from seminar.methods.mada_evaluation import evaluate_saved

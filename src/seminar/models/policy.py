@@ -226,7 +226,8 @@ class Policy:
 
     def drops(self, name: str) -> bool:
         """Whether an adapter has dropout."""
-        return bool(self._peft().peft_config[name].lora_dropout)
+        config: Any = self._peft().peft_config[name]
+        return bool(config.lora_dropout)
 
     @contextmanager
     def dropout(self, name: str, *, seed: int) -> Iterator[None]:
@@ -261,7 +262,8 @@ class Policy:
         self._active = None
         self.base.eval()
 
-    def _layers(self) -> Iterator[tuple[str, LoraLayer]]:
+    def _layers(self) -> Iterator[tuple[str, Any]]:
+        """Adapted layers by path; PEFT's own types say too little of them."""
         return ((path, module) for path, module in self.base.named_modules() if isinstance(module, LoraLayer))
 
     def _peft(self) -> PeftModel:
@@ -310,7 +312,7 @@ def load_policy(model: str | os.PathLike[str], *, dtype: torch.dtype, device: st
     """Load a base model and its tokenizer by hub id or folder."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
-        base = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
+        base: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(

@@ -64,9 +64,10 @@ def shapes(model: str, *, rank: int, targets: tuple[str, ...]) -> Shapes:
 def _config(model: str) -> PreTrainedConfig:
     source = str(FOLDER / KNOWN[model]) if model in KNOWN else resolve(model)
     try:
-        return AutoConfig.from_pretrained(source)
+        config: PreTrainedConfig = AutoConfig.from_pretrained(source)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(
             f"base.model {model}: its config cannot be read: {reason} Give a hub id or a folder."
         ) from error
+    return config
