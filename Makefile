@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test check bench clean
+.PHONY: install demo test test-slow check bench clean
 
 install: .venv/installed
 
@@ -16,7 +16,10 @@ demo: install
 	$(BIN)/seminar train recipes/mada/quickstart.yaml $(if $(OUT),--out $(OUT))
 
 test: install
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not slow'
+
+test-slow: install
+	$(BIN)/pytest -m slow
 
 check: install
 	$(BIN)/ruff check .
