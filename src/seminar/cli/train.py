@@ -1,6 +1,7 @@
 """`seminar train` and `seminar plan`: a recipe in, a run folder or a table of derived numbers out."""
 
 from pathlib import Path
+from shutil import rmtree
 from typing import Annotated
 
 import torch
@@ -9,6 +10,7 @@ import typer
 from seminar import config as configuration
 from seminar.config_mada import MadaConfig
 from seminar.console import Console
+from seminar.errors import SeminarError
 from seminar.methods import draft_rl, mada
 from seminar.plan import plan as make_plan
 from seminar.runlog import RunFolder
@@ -26,26 +28,22 @@ def train(
 ) -> None:
     """Train a team as a recipe says; Ctrl-C stops after the current step and saves."""
     config = configuration.load(recipe, overrides or [])
+    plan = make_plan(config)
     folder = out or Path("runs") / config.name
-    plain = configuration.dump(config)
-    if resume:
-        run = RunFolder.open(folder, write=True)
-        run.require_config(plain)
-        for name, (then, now) in run.changed_versions().items():
-            note = f"{folder} began with {name} {then}, this is {now}: the end may differ in the last bits."
-            typer.echo(note, err=True)
-    else:
-        threads = config.base.threads or torch.get_num_threads()
-        run = RunFolder.create(folder, config=plain, facts={"seed": config.seed, "threads": threads})
+    run = _reopen(folder, config) if resume else _create(folder, config)
     with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
-        run.track(config.logging.track)
-        plan = make_plan(config)
-        run.write("plan.md", plan.markdown())
-        console.note(plan.summary())
-        if isinstance(config, MadaConfig):
-            finished = mada.train(config, run=run, console=console, stop=stop)
-        else:
-            finished = draft_rl.train(config, run=run, console=console, stop=stop)
+        try:
+            run.track(config.logging.track)
+            run.write("plan.md", plan.markdown())
+            console.note(plan.summary())
+            if isinstance(config, MadaConfig):
+                finished = mada.train(config, run=run, console=console, stop=stop)
+            else:
+                finished = draft_rl.train(config, run=run, console=console, stop=stop)
+        except SeminarError:
+            if not resume and not any(run.positions().values()):
+                rmtree(folder)  # nothing was played: a run that could not begin leaves nothing
+            raise
     if not finished:
         typer.echo(
             f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} "
@@ -64,3 +62,18 @@ def show_plan(
     """Print the numbers a recipe implies before anything runs."""
     config = configuration.load(recipe, overrides or [])
     typer.echo(make_plan(config, device=device).markdown())
+
+
+def _create(folder: Path, config: configuration.Config) -> RunFolder:
+    threads = config.base.threads or torch.get_num_threads()
+    facts = {"seed": config.seed, "threads": threads}
+    return RunFolder.create(folder, config=configuration.dump(config), facts=facts)
+
+
+def _reopen(folder: Path, config: configuration.Config) -> RunFolder:
+    run = RunFolder.open(folder, write=True)
+    run.require_config(configuration.dump(config))
+    for name, (then, now) in run.changed_versions().items():
+        note = f"{folder} began with {name} {then}, this is {now}: the end may differ in the last bits."
+        typer.echo(note, err=True)
+    return run
