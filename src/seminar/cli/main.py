@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from seminar.cli.ask import ask
 from seminar.cli.bench import bench
 from seminar.cli.data import app as data_app
 from seminar.cli.doctor import doctor
+from seminar.cli.evaluate import evaluate, show_report
 from seminar.cli.grade import grade
 from seminar.cli.train import show_plan, train
 from seminar.errors import SeminarError
@@ -16,6 +18,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.add_typer(data_app, name="data")
 app.command("train")(train)
 app.command("plan")(show_plan)
+app.command("ask")(ask)
+app.command("eval")(evaluate)
+app.command("report")(show_report)
 app.command("doctor")(doctor)
 app.command("grade")(grade)
 app.command("bench")(bench)
