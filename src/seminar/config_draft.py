@@ -1,4 +1,4 @@
-"""Settings of DRAFT-RL (arXiv 2511.20468); what the paper leaves open is decided in docs/draft_rl.md. Loads no torch.
+"""Settings of DRAFT-RL (arXiv 2511.20468); docs/draft_rl.md says what the paper leaves open. Loads no torch.
 
 The ablations of the paper are values: `drafts.drafts: 1`, `drafts.peers: false`, `drafts.cod: false`,
 `reward_model.on: false`, `training.rl: false`, `training.imitation: 0`.
@@ -66,13 +66,13 @@ class DraftSection(Section):
     def _playable(self) -> "DraftSection":
         if self.peers and self.agents < 2:
             raise ValueError(
-                f"agents is {self.agents} and peers is true; nobody reviews its own drafts, so at least 2 agents are "
-                "needed. Add an agent, or set drafts.peers: false"
+                f"agents is {self.agents} and peers is true; nobody reviews its own drafts, so at least 2 "
+                "agents are needed. Add an agent, or set drafts.peers: false"
             )
         if not all(0 < t <= 2 for t in self.temperatures):
             low, high = self.temperatures
             raise ValueError(
-                f"temperatures are {low:g} to {high:g}; above 0 and at most 2 is allowed, for PPO needs sampled drafts. "
+                f"temperatures are {low:g} to {high:g}; above 0 and at most 2 is allowed, PPO needs samples. "
                 "The paper has [0.2, 0.8]"
             )
         return self
@@ -109,8 +109,8 @@ class DraftReward(Section):
     def _some(self) -> "DraftReward":
         if self.task + self.peer + self.coherence + self.diversity <= 0:
             raise ValueError(
-                "the weights task, peer, coherence and diversity sum to 0, which leaves no reward. Give one of them "
-                "weight, or leave the defaults"
+                "the weights task, peer, coherence and diversity sum to 0, which leaves no reward. Give one of "
+                "them weight, or leave the defaults"
             )
         return self
 
@@ -119,13 +119,13 @@ class RewardModelSection(Section):
     """R_phi (paper, section 3.3: 12 layers, about 100 M parameters)."""
 
     on: bool = True
-    """False: drafts are chosen by their peers' mean score or, without peers, by how many drafts agree with them."""
+    """False: the peers' mean score selects or, without peers, how many drafts give the same answer."""
     layers: Count = 12
     """Layers (paper)."""
     parameters: Count = 100_000_000
     """Parameters; the width is solved from them, to 5 % (paper)."""
     start: str | None = None
-    """Folder that an earlier run's reward model was saved to; it must have been trained with the same tokenizer."""
+    """Folder of an earlier run's reward model; it must have been trained with the same tokenizer."""
     max_tokens: Count = 512
     """Most tokens of question, draft and reviews (ours)."""
     lr: Positive = 1e-4
@@ -137,7 +137,7 @@ class RewardModelSection(Section):
     capacity: Count = 512
     """Questions kept for replay (ours)."""
     score_all: bool = True
-    """Verify and learn from all drafts (ours, where the verifier is free); false: only from the selected ones."""
+    """Verify and learn from all drafts (ours, where the verifier is free); false: from the selected ones."""
 
 
 class DraftTraining(Section):
@@ -154,7 +154,7 @@ class DraftTraining(Section):
     imitate: Literal["agent", "team"] = "agent"
     """d* of each agent's own drafts (Algorithm 1), or the team's winner for all."""
     ppo_on: Literal["all", "with_invalid", "selected"] = "all"
-    """Drafts PPO learns from: all valid ones (ours), the invalid ones with their penalty too, or d* alone (biased)."""
+    """All valid drafts (ours), the invalid ones with their penalty too, or d* alone (biased: see the docs)."""
     unit: Literal["step", "token"] = "step"
     """What an action is in GAE: a Chain-of-Draft step (paper) or a token."""
     gamma: Share = 0.99
@@ -188,7 +188,7 @@ class DraftTraining(Section):
     def _learns(self) -> "DraftTraining":
         if not self.rl and self.imitation == 0:
             raise ValueError(
-                "rl is false and imitation is 0, so no agent would learn. Turn one of them on, or use `seminar eval`"
+                "rl is false and imitation is 0, so no agent would learn. Turn one of them on"
             )
         return self
 
@@ -199,7 +199,7 @@ class DraftWarmup(Warmup):
     criteria: tuple[
         Literal["coherence", "step_validity", "relevance", "completeness", "correctness"], ...
     ] = ("coherence", "step_validity", "relevance", "completeness", "correctness")
-    """Sub-scores of the reviews to imitate; fewer are easier for a small base. The overall score is always there."""
+    """Sub-scores of the reviews to imitate, beside the overall score; fewer are easier for a small base."""
     feedback: bool = True
     """Whether the reviews to imitate hold feedback."""
 
@@ -237,13 +237,13 @@ class DraftRlConfig(Common):
         reward, model, training = self.reward, self.reward_model, self.training
         if reward.reward == "learned" and not model.on:
             raise ValueError(
-                "reward.reward is learned and reward_model.on is false; PPO would have no reward. Turn reward_model.on, "
+                "reward.reward is learned and reward_model.on is false; PPO would have no reward. Turn it on, "
                 "or use reward.reward: observed"
             )
         if not self.drafts.peers and reward.task + reward.diversity == 0:
             raise ValueError(
-                "drafts.peers is false and only peer and coherence have weight in reward, which nobody would give. Give "
-                "reward.task or reward.diversity weight, or turn drafts.peers on"
+                "drafts.peers is false and only peer and coherence have weight in reward, which nobody gives. "
+                "Give reward.task or reward.diversity weight, or turn drafts.peers on"
             )
         if (
             not model.score_all
@@ -252,12 +252,12 @@ class DraftRlConfig(Common):
             and training.ppo_on != "selected"
         ):
             raise ValueError(
-                f"reward_model.score_all is false and training.ppo_on is {training.ppo_on}; drafts that are not executed "
-                "have no observed reward. Use ppo_on: selected, reward.reward: learned, or score_all: true"
+                f"reward_model.score_all is false and training.ppo_on is {training.ppo_on}; drafts that are not "
+                "executed have no observed reward. Use ppo_on: selected, reward.reward: learned, or score_all: true"
             )
         if self.warmup is not None and not isinstance(self.data.train, Generated):
             raise ValueError(
-                f"warmup is given and data.train.type is {self.data.train.type}; imitation needs worked solutions, which "
+                f"warmup is given and data.train.type is {self.data.train.type}; it needs worked solutions, which "
                 "generated tasks have. Use data.train.type: generated, or no warmup"
             )
         return self

@@ -1,5 +1,4 @@
-"""`seminar ask`: a question and a run folder in, the team's turns on the screen as they come, its answer at
-the end."""
+"""`seminar ask`: a question and a run folder in, the team at work on the screen, its answer at the end."""
 
 from collections import Counter
 from pathlib import Path

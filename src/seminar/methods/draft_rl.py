@@ -1,4 +1,4 @@
-"""DRAFT-RL (arXiv 2511.20468), Algorithm 1 in order: a configuration and a run folder -> a trained team of drafters.
+"""DRAFT-RL (arXiv 2511.20468), Algorithm 1 in order: configuration and run folder -> a trained draft team.
 
 Each iteration: every agent drafts, every agent reviews the others, R_phi scores, the verifier rewards, d* is
 selected, every agent learns by PPO and imitates d*, R_phi learns from the observed rewards. Stages leave
@@ -88,10 +88,10 @@ class DraftRl:
     def _stage(self, name: str, work: Work, *, adapters: Sequence[str] = ()) -> bool:
         return stage(self.run, self.world, name, work, adapters=adapters)
 
-    # -- warm-up --------------------------------------------------------------------------------------------------
+    # -- warm-up --------------------------------------------------------------------------------------------
 
     def _warm_up(self) -> dict[str, Any]:
-        """Imitate right drafts, alone and behind earlier ones, and honest reviews of right and wrong drafts."""
+        """Imitate right drafts, alone and behind earlier ones, and reviews of right and wrong drafts."""
         config, warmup = self.config, self.config.warmup
         assert warmup is not None
         self.run.rewind(WARMUP)
@@ -114,7 +114,8 @@ class DraftRl:
     def _examples(self, *, count: int) -> list[Sample]:
         """The first `count` demonstrations of generated tasks that no other part of the run sees."""
         source, warmup = self.config.data.train, self.config.warmup
-        assert warmup is not None and isinstance(source, Generated)
+        assert warmup is not None
+        assert isinstance(source, Generated)
         seed = self.config.seed
         each = 4 if self.protocol.peers else 2
         tasks = generated.problems(source.kind, count=-(-count // each), seed=seed, split="warmup")
@@ -124,10 +125,10 @@ class DraftRl:
         eos = self.world.policy.tokenizer.eos_token_id
         return [example(self.world.chat, one.messages, one.text, eos=eos, agent=WARMUP) for one in lessons]
 
-    # -- Algorithm 1 ----------------------------------------------------------------------------------------------
+    # -- Algorithm 1 ----------------------------------------------------------------------------------------
 
     def _train_team(self) -> dict[str, Any] | None:
-        """Train all agents and R_phi side by side; the best snapshot of all of them by the selected answer is kept."""
+        """Train all agents and R_phi side by side; the best of all of them by the selected answer is kept."""
         config, policy, t = self.config, self.world.policy, self.config.training
         parts = build.training_tasks(config).split(
             1 if config.data.part is None else [config.data.part],
@@ -200,7 +201,7 @@ class DraftRl:
                 self.model.save(folder)
         return {"best_step": best.step, "validation": best.accuracy, "steps": t.steps}
 
-    # -- what an iteration is made of -----------------------------------------------------------------------------
+    # -- what an iteration is made of -----------------------------------------------------------------------
 
     def _read(self, episodes: Sequence[Episode]) -> list[Reading]:
         center = self.config.drafts.center_reviewers
@@ -334,7 +335,7 @@ class DraftRl:
         return lessons
 
     def _validate(self, team: Team, validation: TaskSet | None) -> float:
-        """Share of validation questions whose selected answer is right, with the same random numbers every time."""
+        """Share of validation questions with a right selected answer; the same random numbers every time."""
         assert validation is not None, "data.validation is at least 1"
         seed = (self.config.seed, stable_hash("validation"))
         episodes = rollout.play(validation.tasks, self.protocol, team, seed=seed)
@@ -347,7 +348,7 @@ class DraftRl:
         graded = self.world.grader.grade([(task, turn.text, turn.stop) for task, turn in picked])
         return sum(verdict.correct for verdict in graded) / max(1, len(readings))
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation -----------------------------------------------------------------------------------------
 
     def _evaluate(self) -> dict[str, Any] | None:
         """The trained team against the team it started from; then the report."""
@@ -393,6 +394,6 @@ def check_verifiable(config: DraftRlConfig, tasks: TaskSet) -> None:
     bare = next((t for t in tasks.tasks if not (t.tests if t.domain == "code" else t.gold)), None)
     if bare is not None and config.reward.task > 0:
         raise ConfigError(
-            f"data.train: task {bare.id} ({bare.domain}) has no {'tests' if bare.domain == 'code' else 'gold'} to verify "
+            f"data.train: task {bare.id} ({bare.domain}) has no gold or tests to verify "
             "a draft against, and reward.task has weight. Give tasks with golds, or set reward.task: 0."
         )

@@ -1,4 +1,4 @@
-"""A trained team of drafters and tasks -> winner, vote, single agents, oracle, trust in R_phi: rows of a report."""
+"""A trained team of drafters and tasks -> winner, vote, agents alone, oracle, trust in R_phi: a report."""
 
 from collections.abc import Mapping, Sequence
 from math import isnan
@@ -132,7 +132,7 @@ def _accuracy(trained: Judged, before: Judged, same_judge: Judged, protocol: Dra
 
 
 def _rates(found: Judged, protocol: Drafts) -> dict[str, estimates.Values]:
-    """Ways to answer with the same drafts: vote, the best agent's own selection, the mean draft, the oracle."""
+    """Ways to answer with the same drafts: vote, the best agent's selection, the mean draft, the oracle."""
     drafts = [drafts_only(one, protocol) for one in found.ones]
     agents = {name: _own(found, name) for name in protocol.agents}
     best = max(agents, key=lambda name: estimates.macro_rate(agents[name]).value)
@@ -236,7 +236,7 @@ def write_report(run: RunFolder, config: DraftRlConfig, results: Sequence[Sectio
             else "no",
             "team": f"{d.agents} agents, {d.drafts} drafts each, history {d.history}",
             **_ablations(config),
-            "PPO": f"on {t.ppo_on}, unit {t.unit}, alpha {t.imitation:g}, beta {t.beta:g}, {t.ppo_epochs} epochs"
+            "PPO": f"on {t.ppo_on}, unit {t.unit}, alpha {t.imitation:g}, {t.ppo_epochs} epochs"
             if t.rl
             else "off",
             "reward": config.reward.reward,

@@ -1,4 +1,4 @@
-"""What an iteration of DRAFT-RL played and scored -> means for metrics.jsonl and rows that a person can read."""
+"""What an iteration of DRAFT-RL played and scored -> means for metrics.jsonl, rows that a person can read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def rows(
     credit: Mapping[tuple[int, int], float],
     winners: Sequence[int | None],
 ) -> list[dict[str, Any]]:
-    """One readable row a question and agent: its drafts, their parts and R_phi, the reviews they got, the winner."""
+    """One readable row a question and agent: drafts with parts and R_phi, their reviews, the winner."""
     found: list[dict[str, Any]] = []
     for q, reading in enumerate(readings):
         for agent in dict.fromkeys(c.turn.agent for c in reading.candidates):

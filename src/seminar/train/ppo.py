@@ -176,7 +176,7 @@ def _terms(
     count: int,
     settings: PpoLoss,
 ) -> tuple[Tensor, dict[str, float]]:
-    """L_PPO + value * L_value of one batch: mean over a draft's tokens (units), mean over all `count` drafts."""
+    """L_PPO + value * L_value of one batch: mean over tokens (units) of a draft, mean over `count` drafts."""
     shapes = tensors(batch, device=logprobs_C.device)
     ppo = losses.policy_loss(
         logprobs_C,
@@ -204,7 +204,7 @@ def _terms(
 def _imitate(
     policy: Policy, learner: Learner, samples: Sequence[Sample], *, seed: int, settings: PpoLoss
 ) -> float:
-    """Gradient of alpha * L_imitation: mean token negative log-likelihood, mean over samples; returns its sum."""
+    """Gradient of alpha * L_imitation: mean token negative log-likelihood, mean over samples."""
     nll = 0.0
     for number, batch in enumerate(pack(samples, max_tokens=settings.max_tokens)):
         with policy.active(learner.adapter), policy.dropout(learner.adapter, seed=seed + number):
