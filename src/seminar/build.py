@@ -304,8 +304,14 @@ def load_drafters(run: RunFolder, config: DraftRlConfig, world: World) -> tuple[
     for name in names:
         world.policy.load(name, run.adapter(name))
         world.engine.load_adapter(name, version=world.policy.versions[name])
-    model = None
-    if config.reward_model.on:
-        model = load_reward_model(run.path / "reward_model", world.chat.encode_text)
-        model.encoder.to(world.policy.device)
-    return draft_team(world, config, {name: name for name in names}), model
+    team_ = draft_team(world, config, {name: name for name in names})
+    return team_, saved_reward_model(run, config, world)
+
+
+def saved_reward_model(run: RunFolder, config: DraftRlConfig, world: World) -> RewardModel | None:
+    """R_phi of a finished run; None where it is off."""
+    if not config.reward_model.on:
+        return None
+    model = load_reward_model(run.path / "reward_model", world.chat.encode_text)
+    model.encoder.to(world.policy.device)
+    return model

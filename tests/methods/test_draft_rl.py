@@ -1,4 +1,4 @@
-"""All stages of DRAFT-RL on a model of a few thousand parameters: counts, wiring, stop and resume, ablations."""
+"""All stages of DRAFT-RL on a model of a few thousand parameters: counts, stop and resume, ablations."""
 
 import json
 from copy import deepcopy
@@ -95,7 +95,8 @@ def test_every_step_shows_collapse_blind_spots_and_trust_in_the_judge(finished):
     rows = metrics(finished)
     assert len(rows) == 3
     wanted = {
-        "selected", "vote", "oracle", "distinct_answers", "word_distance", "agreement", "unanimous_wrong", "valid",
+        "selected", "vote", "oracle", "distinct_answers", "word_distance", "agreement", "unanimous_wrong",
+        "valid",
         "no_winner", "missing_reviews", "judge/auc", "judge/truth", "judge/peers", "judge/calibration",
         "wins/agent-0", "wins/agent-1", "wins/strategy/direct", "wins/strategy/backwards",
     }  # fmt: skip
@@ -153,7 +154,8 @@ def test_each_ablation_runs_and_says_what_is_switched_off(model, tmp_path, value
 @pytest.mark.parametrize(
     "values",
     [
-        {"training__unit": "token", "training__imitate": "team", "training__ppo_epochs": 2, "training__beta": 0.1},
+        {"training__unit": "token", "training__imitate": "team",
+         "training__ppo_epochs": 2, "training__beta": 0.1},
         {"training__ppo_on": "selected", "reward_model__score_all": False},
         {"reward__reward": "learned", "drafts__center_reviewers": True, "drafts__retries": 1},
         {"drafts__agents": 1, "drafts__peers": False, "drafts__drafts": 3},
@@ -208,7 +210,7 @@ def test_bad_recipes_are_refused_at_start_with_the_fix(model, values, fix):
 
 def test_a_task_that_nothing_can_verify_is_refused(model):
     config = configuration.parse(draft_recipe(model))
-    with pytest.raises(ConfigError, match="reward.task: 0"):
+    with pytest.raises(ConfigError, match=r"reward\.task: 0"):
         draft_rl.check_verifiable(config, TaskSet(name="a", tasks=(Task(id="a", question="Why?"),)))
 
 

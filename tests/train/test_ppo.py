@@ -68,7 +68,8 @@ def drafts(policy, *, score=True):
 
 def settings(**changes):
     plain = {
-        "clip": 0.2, "value": 0.1, "value_clip": 0.2, "beta": 0.0, "reference": None, "gamma": 0.99, "lam": 0.95,
+        "clip": 0.2, "value": 0.1, "value_clip": 0.2, "beta": 0.0, "reference": None, "gamma": 0.99,
+        "lam": 0.95,
         "epochs": 1, "imitation": 0.5, "max_tokens": 10**6, "max_gap": 1e-3,
     }  # fmt: skip
     return PpoLoss(**{**plain, **changes})

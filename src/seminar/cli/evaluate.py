@@ -11,7 +11,7 @@ from seminar import config as configuration
 from seminar.config_mada import MadaConfig
 from seminar.console import Console
 from seminar.errors import ConfigError
-from seminar.methods.mada_evaluation import evaluate_saved
+from seminar.methods import draft_rl_evaluation, mada_evaluation
 from seminar.runlog import RunFolder
 from seminar.stopping import EXIT_CODE, StopRequest
 
@@ -49,10 +49,6 @@ def evaluate(
     for override in overrides or []:
         configuration.apply_override(tree, override)
     config = configuration.parse(tree, where=str(team))
-    if not isinstance(config, MadaConfig):
-        raise ConfigError(
-            f"{team} is a run of {config.method}; seminar eval knows mada. Its own report has the figures."
-        )
     folder = out or team / "evaluations" / (Path(data).stem if data else "recipe")
     plain = configuration.dump(config)
     run = (
@@ -63,7 +59,10 @@ def evaluate(
     if resume:
         run.require_config(plain)
     with run, Console() as console, StopRequest(say=console.note) as stop:
-        finished = evaluate_saved(saved, config, run=run, console=console, stop=stop)
+        if isinstance(config, MadaConfig):
+            finished = mada_evaluation.evaluate_saved(saved, config, run=run, console=console, stop=stop)
+        else:
+            finished = draft_rl_evaluation.evaluate_saved(saved, config, run=run, console=console, stop=stop)
     if not finished:
         typer.echo("Stopped; the same command with --resume goes on.")
         raise typer.Exit(EXIT_CODE)

@@ -14,6 +14,7 @@ from seminar.evaluate.report import Row, Section
 from seminar.evaluate.run import Entry, play_all
 from seminar.evaluate.transcripts import write_transcripts
 from seminar.jsonl import read_rows
+from seminar.methods.stages import load_adapters
 from seminar.protocols.drafts import Drafts
 from seminar.rewards.model import RewardModel
 from seminar.rewards.reading import Reading, judge, read
@@ -84,6 +85,43 @@ def evaluate(
     ]
     console.note(report.terminal(sections))
     return sections
+
+
+def evaluate_saved(
+    saved: RunFolder, config: DraftRlConfig, *, run: RunFolder, console: Console, stop: StopRequest
+) -> bool:
+    """Evaluate the finished team of `saved` under `config` (other tasks or repeats) into the folder `run`."""
+    tasks = [task for chosen in build.evaluation_tasks(config) for task in chosen.tasks]
+    world = build.world(config.base, code=any(task.domain == "code" for task in tasks))
+    start = "warmup" if config.warmup else None
+    for stage in ("team", *([start] if start else [])):
+        load_adapters(saved, world, stage)
+    with world.grader:
+        sections = evaluate(
+            config,
+            world,
+            build.drafts(config),
+            model=build.saved_reward_model(saved, config, world),
+            blank=build.reward_model(config, world),
+            start=start,
+            tasks=tasks,
+            run=run,
+            console=console,
+            stop=stop,
+        )
+    if sections is None:
+        return False
+    setting = report.facts(
+        "What ran",
+        {
+            "team": str(saved.path),
+            "base": f"{config.base.model}, {config.base.dtype}",
+            "tasks": len(tasks),
+            "training tasks among them": len(build.training_tasks(config).dropped),
+        },
+    )
+    report.write(run.path, title=f"Evaluation of {saved.path.name}", sections=[setting, *sections])
+    return True
 
 
 def judged(ones: list[Scored], protocol: Drafts, model: RewardModel | None, *, center: bool) -> Judged:
