@@ -55,6 +55,8 @@ def test_equal_values_are_equal_however_they_are_written(gold, answer):
         ("(0,9) \\cup (9,36)", "(0,36)"),
         ("(0,3)", "(0,2) \\cup (2,3)"),
         ("y=5", "x=5"),
+        ("x^2-10x+9=0", "0=0"),
+        ("x^2-10x+9=0", "y=y"),
         ("R^2", "r^2"),
         ("2E", "2e"),
         ("2t", "2"),

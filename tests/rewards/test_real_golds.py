@@ -125,6 +125,45 @@ def test_golds_that_are_one_value_written_twice_are_correct_against_each_other()
     assert {frozenset(pair) for pair in wrong} == {frozenset(("a = -1", "y = -1"))}  # other names
 
 
+EMPTY_WORDS = [
+    *(
+        "0=0",
+        "0=1",
+        "x=x",
+        "x",
+        r"\infty",
+        r"\frac{0}{0}",
+        r"\emptyset",
+        r"\{\}",
+        "()",
+        ",",
+        "e",
+        "i",
+        r"\mathbb{R}",
+    ),
+    *(
+        r"(-\infty,\infty)",
+        r"x \ge x",
+        "None",
+        "nan",
+        "?",
+        r"\text{answer}",
+        r"\ldots",
+        "1 or 2 or 3",
+        "A, B, C, D",
+    ),
+]
+
+
+@pytest.mark.slow
+def test_nothing_that_says_nothing_is_correct_against_any_formula(graders):
+    distinct = {gold for name in GOLD for gold in golds(name)}
+    formulas = [gold for gold in sorted(distinct) if read_number(gold) is None]
+    pairs = [(gold, text) for gold in formulas for text in EMPTY_WORDS]
+    verdicts = graders.grade([(task(gold), rf"\boxed{{{text}}}", "eos") for gold, text in pairs])
+    assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.reason != "wrong"] == []
+
+
 PATHOLOGICAL = [
     r"10^{10^{10}}",
     r"9^{9^{9^{9}}}",

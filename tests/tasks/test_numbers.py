@@ -71,7 +71,7 @@ def test_a_number_is_read_exactly_however_it_is_written(text, value, kind):
             "5 million",
             "3 and 4",
         ),
-        *("1/0", r"\frac{1}{0}", "1e9999", "9" * 500, "inf", "nan", "1e", "--1", "2 pi", "2t"),
+        *("1/0", r"\frac{1}{0}", "1e9999", "9" * 500, "inf", "nan", "1e", "--1", "2 pi", "2t", "3 alpha"),
     ],
 )
 def test_what_is_not_plainly_a_number_is_left_alone(text):

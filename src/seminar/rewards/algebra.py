@@ -14,16 +14,16 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 from math_verify import verify
 from math_verify.grader import should_treat_as_complex
 from sympy import Basic, Expr, Float, I, Integer, MatrixBase, Rational, nan, zoo
+from sympy.core.relational import Relational
 
 from seminar.rewards.worker import serve
 from seminar.tasks.equality import compare
 
-logging.getLogger("math_verify").setLevel(
-    logging.ERROR
-)  # it warns that its own timeouts are off; ours are on
+# It warns that its own timeouts are off; ours are on.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
 
-_READ = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
-_WRITE = ConversionConfig(lowercase_symbols=False)
+_NORMALISATION = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
+_CONVERSION = ConversionConfig(lowercase_symbols=False)
 _FREE = {r"\gamma": r"\Upsilon", "E": r"\Xi"}
 """Names that sympy reads as constants or functions, and the letters that stand in for them on both sides."""
 _TAKEN = re.compile(r"\\gamma(?![a-zA-Z])|(?<![a-zA-Z\\])E(?![a-zA-Z0-9])")
@@ -44,25 +44,31 @@ def _leaf(gold: str, answer: str, tolerance: float) -> bool:
         return _same_constant(wanted, given, tolerance)
     if isinstance(wanted, Expr) and isinstance(given, Expr) and _differ(wanted, given, tolerance):
         return False
+    if isinstance(wanted, Relational) and isinstance(given, Relational) and _names(wanted) != _names(given):
+        return False  # `0 = 0` against an equation: `solve` may take minutes to say no
     return bool(verify(wanted, given, timeout_seconds=None))
 
 
 @lru_cache(maxsize=2_000)
 def _parse(text: str) -> Basic | MatrixBase | None:
-    latex = _TAKEN.sub(lambda name: _FREE[name[0]], normalize_latex(text.replace("%", r"\%"), _READ))
+    latex = _TAKEN.sub(lambda name: _FREE[name[0]], normalize_latex(text.replace("%", r"\%"), _NORMALISATION))
     try:
         value = latex2sympy(
             latex,
             is_real=not should_treat_as_complex(latex),
             convert_degrees=True,
             normalization_config=None,
-            conversion_config=_WRITE,
+            conversion_config=_CONVERSION,
         )
-        return (
-            None if value.has(nan, zoo) else value.subs({s: I for s in value.free_symbols if s.name == "i"})
-        )
+        if value.has(nan, zoo):
+            return None
+        return value.subs({symbol: I for symbol in value.free_symbols if symbol.name == "i"})
     except Exception:  # the parser raises plain Exception for what it cannot read
         return None
+
+
+def _names(value: Basic) -> set[str]:
+    return {str(symbol) for symbol in value.free_symbols}
 
 
 def _constant(value: Basic | MatrixBase) -> bool:

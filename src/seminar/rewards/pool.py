@@ -26,8 +26,8 @@ AHEAD = 2
 """Jobs in a child's hands: the one it works on and the next, so that it never waits for us."""
 MAX_JOB_BYTES = 30_000
 """Longest job; AHEAD of them fit a pipe (64 KiB), so that writing to a hung child never blocks."""
-START_S = 60.0
-"""Seconds a child may take to start; the clock of a job starts after that."""
+START_S = 300.0
+"""Seconds a child may take to start, on however busy a machine; the clock of a job starts after that."""
 PATIENCE_S = 1.0
 """Seconds after which a job's child gets a successor, so that a kill costs the next job no start."""
 MAX_FAILED_STARTS = 3
@@ -67,9 +67,7 @@ class Pool:
         """Queue a job (anything JSON can say), from any thread. Raises RunError: too long, closed."""
         entry = _Job(line=json.dumps(job).encode() + b"\n")
         if len(entry.line) > MAX_JOB_BYTES:
-            raise RunError(
-                f"a job has {len(entry.line)} bytes; at most {MAX_JOB_BYTES} are allowed. Shorten it."
-            )
+            raise RunError(f"a job has {len(entry.line)} bytes; at most {MAX_JOB_BYTES} fit. Shorten it.")
         if os.getpid() != self._pid:  # a fork of our process: its threads and children are not ours
             self._reset()
         with self._changed:
@@ -77,7 +75,7 @@ class Pool:
                 raise RunError(self._closed)
             self._waiting.append(entry)
             if len(self._waiting) > self._idle and len(self._threads) < self.num_workers:
-                thread = threading.Thread(target=self._serve, name="grading", daemon=True)
+                thread = threading.Thread(target=self._run, name="grading", daemon=True)
                 self._threads.append(thread)
                 thread.start()
             self._changed.notify()
@@ -116,9 +114,19 @@ class Pool:
                 child.process.kill()
             self._changed.notify_all()
 
-    def _serve(self) -> None:
-        """One thread: keep one child at work until the pool closes."""
+    def _run(self) -> None:
+        """One thread: keep a child at work; whatever ends the thread ends the pool, so that nobody waits."""
         sent: deque[_Job] = deque()
+        try:
+            self._serve(sent)
+        except OSError as error:
+            self._end(f"grading: a process cannot be started ({error}). Use fewer workers.")
+        finally:
+            with self._changed:
+                self._waiting.extendleft(reversed(sent))
+            self._end("grading: a thread of the pool ended.")
+
+    def _serve(self, sent: deque[_Job]) -> None:
         spare: _Child | None = None
         while (child := self._ready(spare)) is not None:
             spare, alive = None, True
@@ -140,7 +148,6 @@ class Pool:
                 self._changed.notify_all()
         if spare is not None:
             self._bury(spare)
-        self._end(self._closed)
 
     def _ready(self, spare: "_Child | None") -> "_Child | None":
         """A child that said it is ready, `spare` before a new one; None when the pool is closed."""

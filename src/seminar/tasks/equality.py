@@ -41,6 +41,7 @@ _MANY = re.compile(
     r"[<>=]|\\\{|\\(?:[lgn]eq?|[lg]t|in|cup|cap|setminus|mathbb|begin|emptyset|varnothing)(?![a-z])"
 )
 """Signs of what can be a set, a relation or a vector; an answer without them is one value."""
+_EQUAL = re.compile(r"(?<![<>!:])=")
 _EQUALS = re.compile(r"(?<![<>!:])=|\\in(?![a-zA-Z])")
 _VARIABLE = re.compile(r"(?:[a-zA-Z]|\\[a-zA-Z]+)(?:_(?:\w|\{\w+\}))?(?:\([a-zA-Z]\))?")
 
@@ -136,7 +137,15 @@ class _Comparison:
             return self.single(gold_named[1], answer_named[1] if answer_named else answer)
         if answer_named and not _EQUALS.search(gold):
             return self.single(gold, answer_named[1])
+        if len(sides := split_top(answer, _EQUAL)) > 1 and not _EQUALS.search(gold):
+            return self._chain(gold, sides)
         return self._structured(gold, answer)
+
+    def _chain(self, gold: str, sides: Sequence[str]) -> bool | None:
+        """`AB + BC = 3 + 4 = 7` is 7 by what stands last; `0 = 1` is neither."""
+        if any(self.single(gold, side) is False for side in sides if read_number(side) is not None):
+            return False
+        return self.single(gold, sides[-1])
 
     def _structured(self, gold: str, answer: str) -> bool | None:
         wanted, given = _structure(gold), _structure(answer)

@@ -60,6 +60,8 @@ _JOIN = re.compile(
     r"\s*(?:,?\s*\\text\{\s*(?:and|or)\s*\}|(?<![a-zA-Z\\]),?\s*\b(?:and|or)\b(?![a-zA-Z])|;)\s*"
 )
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?%?")
+_COMMA, _SPACED_COMMA = re.compile(","), re.compile(r",\s+")
+_CUP = re.compile(r"\\cup(?![a-zA-Z])")
 _OPEN, _CLOSE = "([{", ")]}"
 _MATRIX = re.compile(r"\\begin\{pmatrix\}((?:[^\\]|\\(?!begin|end))*)\\end\{pmatrix\}")
 
@@ -102,8 +104,8 @@ def split_list(text: str) -> list[str]:
         return split_list(text[2:-2]) or [text]
     if _THOUSANDS.fullmatch(text):
         return [text]
-    spaced = split_top(text, re.compile(r",\s+"))
-    pieces = spaced if len(spaced) > 1 else split_top(text, re.compile(","))
+    spaced = split_top(text, _SPACED_COMMA)
+    pieces = spaced if len(spaced) > 1 else split_top(text, _COMMA)
     if len(pieces) > 1:
         return [answer for piece in pieces if piece for answer in split_list(piece)]
     if text.count(r"\pm") == 1:
@@ -128,7 +130,7 @@ def brackets(text: str) -> tuple[str, list[str]] | None:
     text = text.strip()
     if len(text) < 2 or text[0] not in "([" or text[-1] not in ")]" or not _pairs(text, 0):
         return None
-    parts = split_top(text[1:-1], re.compile(","))
+    parts = split_top(text[1:-1], _COMMA)
     return (text[0] + text[-1], parts) if len(parts) > 1 else None
 
 
@@ -143,7 +145,7 @@ def matrix(text: str) -> list[list[str]] | None:
 
 def union(text: str) -> list[str]:
     r"""Parts of a text between `\cup`; one part where there is none."""
-    return split_top(text, re.compile(r"\\cup(?![a-zA-Z])"))
+    return split_top(text, _CUP)
 
 
 def unwrap(text: str) -> str:

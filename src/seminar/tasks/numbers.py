@@ -33,7 +33,7 @@ _NUMBER = re.compile(
 )
 _WORDS = re.compile(r"(?<=[\d}])\s*(?:\s[A-Za-z]{3,}|cm|mm|km|kg|ft|lbs?|oz)(?:[ /]+[A-Za-z]+){0,5}$")
 _NOT_UNITS = re.compile(
-    r"\b(?:and|or|hundred|thousand|million|billion|trillion|dozen|sin|cos|tan|log|sqrt|exp|over|times|plus|minus)\b"
+    r"\b(?:and|or|hundred|thousand|million|billion|trillion|dozen|alpha|beta|gamma|delta|theta|lambda|omega|phi|rho|sigma|tau|sin|cos|tan|log|sqrt|exp|over|times|plus|minus)\b"
 )
 
 
