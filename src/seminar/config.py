@@ -99,7 +99,8 @@ def _explain(error: Any, method: type[Section]) -> str:
     message = error["msg"].removeprefix("Value error, ")
     met = error.get("input")
     shown = "" if isinstance(met, dict | BaseModel) or error["type"] == "value_error" else f" is {met!r}"
-    return f"{key}{shown}: {message[0].lower()}{message[1:]}" if message else key
+    said = f"{message[0].lower()}{message[1:]}"
+    return f"{key}{shown}: {said}" if key else said
 
 
 def _known(parts: Sequence[str], method: type[Section]) -> list[str]:
