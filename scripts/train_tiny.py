@@ -56,8 +56,8 @@ class Settings:
     debates: float = 0.3
     """Share of the steps whose lessons are debate prompts."""
     hasty: float = 0.5
-    """Share of the lessons that answer at once: a guess, or in a debate the copy of a quoted answer. What is left to
-    learn by reward is to work the answer out."""
+    """Share of the lessons that answer at once: a guess, or in a debate the copy of a quoted answer. What a
+    reward can teach is to work the answer out."""
     guesses: float = 0.2
     """Share of the guesses that are right."""
     slips: float = 0.1
@@ -226,27 +226,37 @@ def answer(
     out_BT = model.generate(
         ids_BT,
         attention_mask=(ids_BT != pad).long(),
-        do_sample=seed is not None,
-        top_k=0,
         max_new_tokens=40,
+        **({"do_sample": False} if seed is None else {"do_sample": True, "top_k": 0}),
     )
     return [form.chat.decode(ids) for ids in out_BT[:, longest:].tolist()]
+
+
+def card(model: LlamaForCausalLM, settings: Settings, measured: Measured) -> str:
+    """The model card: `tiny_card.md` with the numbers of this run."""
+    percent = {name: f"{100 * value:.1f} %" for name, value in measured._asdict().items() if name != "tasks"}
+    shares = {name: f"{getattr(settings, name):.0%}" for name in ("hasty", "guesses", "right", "slips")}
+    return (
+        (Path(__file__).parent / "tiny_card.md")
+        .read_text()
+        .format(
+            parameters=f"{model.num_parameters():,}",
+            seed=settings.seed,
+            steps=f"{settings.steps:,}",
+            batch=settings.batch,
+            tasks=measured.tasks,
+            **percent,
+            **shares,
+        )
+    )
 
 
 def main() -> None:
     """Train, measure, write the folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=TINY)
-    for name, value in (("steps", 1800), ("hasty", 0.5), ("slips", 0.1), ("threads", 1), ("debates", 0.3)):
-        parser.add_argument(f"--{name}", type=type(value), default=value)
-    arguments = parser.parse_args()
-    settings = Settings(
-        steps=arguments.steps,
-        hasty=arguments.hasty,
-        slips=arguments.slips,
-        threads=arguments.threads,
-        debates=arguments.debates,
-    )
+    out = parser.parse_args().out
+    settings = Settings()
     torch.set_num_threads(settings.threads)
     tokenizer = make_tokenizer()
     form = DebateForm(chat=Chat(tokenizer), prompts=PROMPTS, visible=VISIBLE)
@@ -254,10 +264,11 @@ def main() -> None:
     train(model, School(form, settings), settings)
     model.eval()
     measured = measure(model, form)
-    print(measured)
-    with atomic_dir(arguments.out) as folder:
+    with atomic_dir(out) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        (folder / "README.md").write_text(card(model, settings, measured))
+    print(f"{out}: {measured}")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ from seminar.models.policy import Policy
 
 SPECIAL = ("<pad>", "<eos>", "<user>", "<agent>")
 """Ids 0 to 3; the 256 bytes follow."""
+TEMPLATE = (
+    "{% for m in messages %}<user>{{ m['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}<agent>{% endif %}"
+)
 SIZES = {
     "vocab_size": 260, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128,
@@ -60,7 +64,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
         eos_token="<eos>",
         additional_special_tokens=["<user>", "<agent>"],
     )
-    tokenizer.chat_template = "{% for m in messages %}<user>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<agent>{% endif %}"
+    tokenizer.chat_template = TEMPLATE
     return tokenizer
 
 

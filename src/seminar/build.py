@@ -45,8 +45,8 @@ class World:
 
 
 def world(base: Base, *, code: bool = False) -> World:
-    """Load the base model and put an engine and a grader beside it; `code`: one that executes programs too.
-    Load the base model and put an engine and a grader beside it; `code`: one that executes programs too."""
+    """Load the base model and put an engine and a grader beside it; `code`: one that executes programs
+    too."""
     if base.threads is not None:
         torch.set_num_threads(base.threads)
     policy = load_policy(resolve(base.model), dtype=getattr(torch, base.dtype), device=base.device)

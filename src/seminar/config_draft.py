@@ -109,7 +109,8 @@ class DraftReward(Section):
     def _some(self) -> "DraftReward":
         if self.task + self.peer + self.coherence + self.diversity <= 0:
             raise ValueError(
-                "the weights task, peer, coherence and diversity sum to 0, which leaves no reward. Give one of "
+                "the weights task, peer, coherence and diversity sum to 0, which leaves no reward. Give one "
+                "of "
                 "them weight, or leave the defaults"
             )
         return self
@@ -154,7 +155,8 @@ class DraftTraining(Section):
     imitate: Literal["agent", "team"] = "agent"
     """d* of each agent's own drafts (Algorithm 1), or the team's winner for all."""
     ppo_on: Literal["all", "with_invalid", "selected"] = "all"
-    """All valid drafts (ours), the invalid ones with their penalty too, or d* alone (biased: see the docs)."""
+    """All valid drafts (ours), the invalid ones with their penalty too, or d* alone (biased: see the docs).
+    """
     unit: Literal["step", "token"] = "step"
     """What an action is in GAE: a Chain-of-Draft step (paper) or a token."""
     gamma: Share = 0.99
@@ -187,9 +189,7 @@ class DraftTraining(Section):
     @model_validator(mode="after")
     def _learns(self) -> "DraftTraining":
         if not self.rl and self.imitation == 0:
-            raise ValueError(
-                "rl is false and imitation is 0, so no agent would learn. Turn one of them on"
-            )
+            raise ValueError("rl is false and imitation is 0, so no agent would learn. Turn one of them on")
         return self
 
 
@@ -237,12 +237,14 @@ class DraftRlConfig(Common):
         reward, model, training = self.reward, self.reward_model, self.training
         if reward.reward == "learned" and not model.on:
             raise ValueError(
-                "reward.reward is learned and reward_model.on is false; PPO would have no reward. Turn it on, "
+                "reward.reward is learned and reward_model.on is false; PPO would have no reward. Turn it "
+                "on, "
                 "or use reward.reward: observed"
             )
         if not self.drafts.peers and reward.task + reward.diversity == 0:
             raise ValueError(
-                "drafts.peers is false and only peer and coherence have weight in reward, which nobody gives. "
+                "drafts.peers is false and only peer and coherence have weight in reward, which nobody "
+                "gives. "
                 "Give reward.task or reward.diversity weight, or turn drafts.peers on"
             )
         if (
@@ -252,12 +254,15 @@ class DraftRlConfig(Common):
             and training.ppo_on != "selected"
         ):
             raise ValueError(
-                f"reward_model.score_all is false and training.ppo_on is {training.ppo_on}; drafts that are not "
-                "executed have no observed reward. Use ppo_on: selected, reward.reward: learned, or score_all: true"
+                f"reward_model.score_all is false and training.ppo_on is {training.ppo_on}; drafts that are "
+                f"not "
+                "executed have no observed reward. Use ppo_on: selected, reward.reward: learned, or "
+                "score_all: true"
             )
         if self.warmup is not None and not isinstance(self.data.train, Generated):
             raise ValueError(
-                f"warmup is given and data.train.type is {self.data.train.type}; it needs worked solutions, which "
+                f"warmup is given and data.train.type is {self.data.train.type}; it needs worked solutions, "
+                f"which "
                 "generated tasks have. Use data.train.type: generated, or no warmup"
             )
         return self

@@ -66,7 +66,7 @@ class Training(Section):
     """Passes over the part when steps is not given (ours; the paper does not say)."""
     batch: Annotated[int, Field(ge=1)] = 16
     """Completions of one step; 16 = 4 prompts x group 4 (paper says 16, ours that completions are counted).
-    Completions of one step; 16 = 4 prompts x group 4 (paper says 16, ours that completions are counted)."""
+    """
     group: Annotated[int, Field(ge=1)] = 4
     """Samples of one prompt, G (paper)."""
     advantage: Literal["group", "group_no_std", "leave_one_out", "counterfactual"] = "group"

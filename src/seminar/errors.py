@@ -2,7 +2,8 @@
 
 
 class SeminarError(Exception):
-    """Base of every error this library raises on purpose; the command line prints it as one line and exits 2."""
+    """Base of every error this library raises on purpose; the command line prints it as one line and
+    exits 2."""
 
 
 class ConfigError(SeminarError):

@@ -8,7 +8,8 @@ from seminar.plan_table import DEVICES, Plan
 
 
 def plan(config: Config, *, device: str | None = None) -> Plan:
-    """What `config` implies; memory and arithmetic are estimates (device None: cpu or h200, by base.device)."""
+    """What `config` implies; memory and arithmetic are estimates (device None: cpu or h200, by
+    base.device)."""
     device = device or ("cpu" if config.base.device == "cpu" else "h200")
     if device not in DEVICES:
         raise ConfigError(f"device is {device!r}; known are {', '.join(DEVICES)}.")

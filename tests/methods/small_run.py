@@ -119,8 +119,8 @@ def draft_recipe(model: Path, **changes: object) -> dict[str, object]:
 
 
 def teach_forms(model: Path) -> None:
-    """Train the whole small base, for a few seconds, to write drafts and reviews in form (and rarely right).
-    Train the whole small base, for a few seconds, to write drafts and reviews in form (and rarely right)."""
+    """Train the whole small base, for a few seconds, to write drafts and reviews in form (and rarely
+    right)."""
     config = configuration.parse(draft_recipe(model))
     assert isinstance(config, DraftRlConfig)
     base = LlamaForCausalLM.from_pretrained(model, dtype=torch.float32)

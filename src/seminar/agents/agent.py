@@ -32,7 +32,7 @@ class Team:
     chat: Chat
     max_prompt_tokens: int
     """Longest prompt any agent is asked with; a longer one is a failure of its episode, never cut in silence.
-    Longest prompt any agent is asked with; a longer one is a failure of its episode, never cut in silence."""
+    """
 
     def answer(self, asks: Sequence[tuple[Task, Ask]], *, seed: tuple[int, ...]) -> list[list[Turn]]:
         """Ask the agents, all in one call of the engine; one list of turns an ask.
@@ -93,6 +93,6 @@ class Team:
 
 
 def stable_hash(text: str) -> int:
-    """A 32-bit number that stands for `text` in a seed key; the same on every machine and in every process.
-    A 32-bit number that stands for `text` in a seed key; the same on every machine and in every process."""
+    """A 32-bit number that stands for `text` in a seed key; the same on every machine and in every
+    process."""
     return zlib.crc32(text.encode())

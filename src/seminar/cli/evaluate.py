@@ -1,5 +1,5 @@
-"""`seminar eval` and `seminar report`: a finished run in, a report on other tasks, or its own once more, out.
-`seminar eval` and `seminar report`: a finished run in, a report on other tasks, or its own once more, out."""
+"""`seminar eval` and `seminar report`: a finished run in, a report on other tasks, or its own once
+more, out."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -35,8 +35,8 @@ def evaluate(
         bool, typer.Option("--resume", help="Go on with the evaluation in the folder.")
     ] = False,
 ) -> None:
-    """Evaluate a trained team, on its recipe's tasks or others, beside the team before training and a vote.
-    Evaluate a trained team, on its recipe's tasks or others, beside the team before training and a vote."""
+    """Evaluate a trained team, on its recipe's tasks or others, beside the team before training and a
+    vote."""
     saved = RunFolder.open(team, write=False)
     tree = deepcopy(dict(saved.config))
     if data is not None:

@@ -8,7 +8,7 @@ from seminar.types import Request
 
 
 def check_sampling(request: Request, *, index: int, adapters: Container[str]) -> None:
-    """Raise ConfigError for sampling that makes no sense, ModelError for an adapter the engine does not hold."""
+    """Raise ConfigError for sampling that makes no sense, ModelError for an adapter that is not loaded."""
     where = f"request {index}"
     if request.samples < 1 or len(request.seeds) != request.samples:
         raise ConfigError(
@@ -34,8 +34,8 @@ def check_prompt(request: Request, *, index: int, context: int, vocabulary: int)
         raise ModelError(f"{where}: the prompt is empty; at least one token is needed.")
     if length + request.max_tokens > context:
         raise ModelError(
-            f"{where}: a prompt of {length} tokens and {request.max_tokens} new ones exceed the model's context "
-            f"of {context}. Shorten the prompt or lower the completion limit."
+            f"{where}: a prompt of {length} tokens and {request.max_tokens} new ones exceed the model's "
+            f"context of {context}. Shorten the prompt or lower the completion limit."
         )
     lowest, highest = min(request.prompt_ids), max(request.prompt_ids)
     if lowest < 0 or highest >= vocabulary:

@@ -140,7 +140,7 @@ class HfEngine:
                     live = [live[i] for i in order]
 
     def _plan(self, rows: Sequence[_Row]) -> tuple[deque[list[_Row]], Room]:
-        """Rows by prompt, longest first, and the room they get; a prompt with more rows than fit comes twice."""
+        """Rows by prompt, longest first, and their room; a prompt with more rows than fit comes twice."""
         by_prompt: dict[tuple[int, ...], list[_Row]] = {}
         for row in rows:
             by_prompt.setdefault(row.request.prompt_ids, []).append(row)

@@ -31,10 +31,11 @@ def uniforms(seed: tuple[int, ...], *, count: int) -> np.ndarray:
 def draw(logits_NV: Tensor, *, temperature_N: Tensor, top_p_N: Tensor, uniform_N: Tensor) -> Drawn:
     """Draw from softmax(logits / temperature), within the nucleus of top_p where that is below 1.
 
-    The token is the inverse of the cumulative distribution at `uniform_N` (float64): one number a token decides.
-    A nucleus is the smallest set of likeliest tokens whose mass reaches top_p (Holtzman et al. 2020), equally
-    likely ones together; log-probabilities are then those within it. Temperature 0 takes the likeliest token and
-    gives its log-probability at temperature 1. Logits that are not finite give log-probabilities that are not.
+    The token is the inverse of the cumulative distribution at `uniform_N` (float64): one number decides it. A
+    nucleus is the smallest set of likeliest tokens whose mass reaches top_p (Holtzman et al. 2020), equally
+    likely ones together; log-probabilities are then those within it. Temperature 0 takes the likeliest token
+    and gives its log-probability at temperature 1. Logits that are not finite give log-probabilities that are
+    not.
     """
     greedy = temperature_N == 0
     share = _softmax(logits_NV, torch.where(greedy, 1.0, temperature_N))
@@ -90,7 +91,7 @@ def _invert(share_NV: Tensor, uniform_N: Tensor) -> Tensor:
     index = block * BLOCK + torch.arange(BLOCK, device=share_NV.device)
     mass = share_NV.gather(1, index.clamp(max=vocabulary - 1)).double().masked_fill(index >= vocabulary, 0.0)
     place, _ = _find(mass, inside)
-    return (block * BLOCK + place).squeeze(1)
+    return (block * BLOCK + place).squeeze(1).clamp_(max=vocabulary - 1)
 
 
 def _find(mass_NX: Tensor, uniform_N1: Tensor) -> tuple[Tensor, Tensor]:

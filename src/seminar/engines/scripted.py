@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from transformers import PreTrainedTokenizerBase
 
 from seminar.engines.checks import check_sampling
-from seminar.errors import ConfigError, ModelError
+from seminar.errors import ConfigError
 from seminar.types import Completion, Request
 
 Script = Callable[[Request, int], str | Sequence[int]]
@@ -28,11 +28,13 @@ class ScriptedEngine:
         self.versions[name] = version
 
     def generate(self, requests: Sequence[Request]) -> list[list[Completion]]:
-        """One list of `samples` completions a request, in order; what exceeds max_tokens is cut (`length`)."""
+        """One list of `samples` completions a request, in order; what exceeds max_tokens is cut."""
         self.calls.append(tuple(requests))
         for index, request in enumerate(requests):
             check_sampling(request, index=index, adapters=self.versions)
-        return [[self._completion(request, sample) for sample in range(request.samples)] for request in requests]
+        return [
+            [self._completion(request, sample) for sample in range(request.samples)] for request in requests
+        ]
 
     def _completion(self, request: Request, sample: int) -> Completion:
         ids = self._ids(self.script(request, sample))
@@ -48,5 +50,7 @@ class ScriptedEngine:
         if not isinstance(answer, str):
             return tuple(answer)
         if self.tokenizer is None:
-            raise ConfigError("script answers in text, but the engine has no tokenizer; give it one or return ids.")
+            raise ConfigError(
+                "script answers in text, but the engine has no tokenizer; give it one or return ids."
+            )
         return (*self.tokenizer.encode(answer, add_special_tokens=False), self.tokenizer.eos_token_id)

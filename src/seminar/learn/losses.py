@@ -20,8 +20,8 @@ LossType = Literal["grpo", "dr_grpo", "dapo", "gspo"]
 
 
 class LossSums(NamedTuple):
-    """A loss to call backward on, and sums over trained tokens to report (divide by `tokens` of the update).
-    A loss to call backward on, and sums over trained tokens to report (divide by `tokens` of the update)."""
+    """A loss to call backward on, and sums over trained tokens to report (divide by `tokens` of the
+    update)."""
 
     loss: Tensor
     """Scalar; already divided by the caller's denominator."""
@@ -29,8 +29,8 @@ class LossSums(NamedTuple):
 
 
 def denominator(loss: LossType, *, samples: float, tokens: float, max_tokens: int) -> float:
-    """What the summed token terms of one whole update are divided by; at least 1, so an empty update gives 0.
-    What the summed token terms of one whole update are divided by; at least 1, so an empty update gives 0."""
+    """What the summed token terms of one whole update are divided by; at least 1, so an empty update
+    gives 0."""
     amount = {"grpo": samples, "gspo": samples, "dr_grpo": samples * max_tokens, "dapo": tokens}[loss]
     return max(amount, 1.0)
 

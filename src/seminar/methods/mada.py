@@ -120,14 +120,14 @@ class Mada:
         return self._train(name, self.config.generator, "generator", protocol, part, validation)
 
     def _train_critic(self, name: str, part: TaskSet, validation: TaskSet) -> dict[str, Any] | None:
-        """The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section 3.3).
-        The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section 3.3)."""
+        """The same objective on debate prompts, with A_C = R - 2 acc_G in place of A_G (paper, section
+        3.3)."""
         protocol = partial(Critique, form=self.form, critic=name)
         return self._train(name, self.config.critic, "critic", protocol, part, validation)
 
     def _build_debate_set(self, parts: Split) -> dict[str, Any] | None:
-        """Every best generator answers every training and validation question once (paper, section 3.1, D').
-        Every best generator answers every training and validation question once (paper, section 3.1, D')."""
+        """Every best generator answers every training and validation question once (paper, section 3.1,
+        D')."""
         config = self.config
         names = build.generator_names(config)
         team = self._team({n: n for n in names}, config.generator.temperature)
@@ -146,8 +146,8 @@ class Mada:
         return {"questions": len(tasks)}
 
     def _evaluate(self) -> dict[str, Any] | None:
-        """Algorithm 1 with the trained team, the team it started from, and a single agent; then the report.
-        Algorithm 1 with the trained team, the team it started from, and a single agent; then the report."""
+        """Algorithm 1 with the trained team, the team it started from, and a single agent; then the
+        report."""
         config = self.config
         names = build.generator_names(config)
         sections = evaluate(
@@ -299,8 +299,8 @@ class Mada:
         )
 
     def _examples(self, *, count: int) -> list[Sample]:
-        """Half of the examples are bare questions, half are debate prompts; all end in the worked solution.
-        Half of the examples are bare questions, half are debate prompts; all end in the worked solution."""
+        """Half of the examples are bare questions, half are debate prompts; all end in the worked
+        solution."""
         source = self.config.data.train
         if not isinstance(source, Generated):
             raise ConfigError(

@@ -1,49 +1,44 @@
 """A Llama-family model and token ids in, next-token logits out: prompts once, then one token a row a step."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
+from transformers import PreTrainedModel
 
 from seminar.models.fused import Layer, LayerLora, Linear, Lora, fuse, snapshot
 from seminar.models.kv import Cache, Heads, Room
+from seminar.models.policy import LoraPair
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from transformers import PreTrainedModel
-
-    from seminar.models.policy import LoraPair
-
-PREFILL_TOKENS = 4096
-"""Prompt tokens in one forward; bounds the memory of activations at no cost, the products being large by then."""
+PREFILL_TOKENS = 2048
+"""Prompt tokens in one forward; bounds the memory of activations, and the products are large by then."""
 
 
 class FusedDecoder:
     """Decodes a model that `misfit` finds no fault with."""
 
-    def __init__(self, model: "PreTrainedModel") -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         """Fuse the weights of `model`."""
         self.model = model
         self.fused = fuse(model)
-        config = model.config
+        config: Any = model.config
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.heads = Heads(config.num_hidden_layers, config.num_key_value_heads, width)
         self.name = (
             f"fused ({config.model_type}, {'oneDNN order' if self.fused.packed else 'shared weights'})"
         )
 
-    def snapshot(self, pairs: Mapping[str, "LoraPair"], *, name: str) -> tuple[LayerLora, ...]:
+    def snapshot(self, pairs: Mapping[str, LoraPair], *, name: str) -> tuple[LayerLora, ...]:
         """Copy of an adapter's live weights."""
         return snapshot(pairs, fused=self.fused, name=name)
 
     @contextmanager
     def open(
         self, adapter: str | None, weights: tuple[LayerLora, ...] | None, *, room: Room
-    ) -> "Iterator[FusedRows]":
+    ) -> Iterator["FusedRows"]:
         """Rows under the adapter whose snapshot is `weights`; None: the bare base."""
         with torch.inference_mode():
             yield FusedRows(self, lora=weights or ({},) * len(self.fused.layers), room=room)
@@ -57,13 +52,14 @@ class FusedRows:
 
     def __init__(self, decoder: FusedDecoder, *, lora: Sequence[LayerLora], room: Room) -> None:
         """Nothing in flight yet."""
-        config = decoder.model.config
+        config: Any = decoder.model.config
+        body: Any = decoder.model.base_model
         self.fused, self.lora = decoder.fused, lora
         self.heads, self.kv_heads, self.width = config.num_attention_heads, *decoder.heads[1:]
         self.eps = config.rms_norm_eps
         self.cache = Cache(decoder.heads, room, like=self.fused.embedding)
         positions = torch.arange(room.prompt_tokens + room.tokens, device=self.fused.embedding.device)
-        cos, sin = decoder.model.base_model.rotary_emb(self.fused.embedding[:1], positions[None])
+        cos, sin = body.rotary_emb(self.fused.embedding[:1], positions[None])
         half = self.width // 2
         self.cos, self.sin = cos[0], torch.cat((-sin[0, :, :half], sin[0, :, half:]), dim=-1)
 
@@ -93,7 +89,7 @@ class FusedRows:
         self.cache.keep(order)
 
     def _prefill(self, prompts: Sequence[Sequence[int]], where: slice) -> Tensor:
-        """Hidden states [P, hidden] of the last token of each prompt; only attention sees padding, on the right."""
+        """Hidden states [P, hidden] of each prompt's last token; only attention sees padding, at right."""
         device = self.cos.device
         lengths = [len(p) for p in prompts]
         longest, total = max(lengths), sum(lengths)
@@ -107,7 +103,7 @@ class FusedRows:
 
         def pad(x_NKD: Tensor) -> Tensor:
             x = x_NKD if even else x_NKD.index_select(0, spread)
-            return x.unflatten(0, (len(prompts), longest)).transpose(1, 2)
+            return x.view(len(prompts), longest, -1, self.width).transpose(1, 2)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = pad(q), pad(k), pad(v)
@@ -122,7 +118,7 @@ class FusedRows:
         self,
         ids_N: Tensor,
         position_N: Tensor,
-        attend: "Callable[[int, Tensor, Tensor, Tensor], Tensor]",
+        attend: Callable[[int, Tensor, Tensor, Tensor], Tensor],
         *,
         last: Tensor | None = None,
     ) -> Tensor:

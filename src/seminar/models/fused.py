@@ -112,8 +112,9 @@ def misfit(model: PreTrainedModel) -> str | None:
 def fuse(model: PreTrainedModel) -> Fused:
     """Fuse q k v and gate up of every layer.
 
-    On a CPU a base up to PACK_LIMIT_BYTES is copied once more, in oneDNN's own order. Elsewhere a fused weight
-    takes the place of its parts: the model's own parameters become slices of it, and the base exists once.
+    On a CPU a base up to PACK_LIMIT_BYTES is copied once more, in oneDNN's own order. Elsewhere a fused
+    weight takes the place of its parts: the model's own parameters become slices of it, and the base exists
+    once.
     """
     packed = _can_pack(model)
     body: Any = model.base_model

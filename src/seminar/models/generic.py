@@ -1,4 +1,4 @@
-"""Any transformers causal LM and token ids in, next-token logits out, by the model's own forward and cache."""
+"""Any transformers causal LM and ids in, next-token logits out, by the model's own forward and cache."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence

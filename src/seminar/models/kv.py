@@ -36,9 +36,9 @@ class Heads(NamedTuple):
 class Cache:
     """Attention memory of the rows in flight.
 
-    All rows write their next token into the same column, so a write is a slice; a row that joined later starts at
-    a later column, and what lies before it is masked. Row i belongs to prompt `owner[i]`. Keys lie transposed, the
-    order in which the product with the queries reads them.
+    All rows write their next token into the same column, so a write is a slice; a row that joined later has a
+    later first column, and what lies before it is masked. Row i belongs to prompt `owner[i]`. Keys lie
+    transposed, the order in which the product with the queries reads them.
     """
 
     def __init__(self, heads: Heads, room: Room, *, like: Tensor) -> None:
@@ -59,7 +59,7 @@ class Cache:
         self.column = 0
         """Column of the next token."""
 
-    # -- rows ---------------------------------------------------------------------------------------------------
+    # -- rows ------------------------------------------------------------------------------------------------
 
     def admit(self, lengths: Sequence[int], samples: Sequence[int]) -> slice:
         """Make room for prompts of these lengths with so many rows each; returns the prompts' places."""
@@ -113,7 +113,7 @@ class Cache:
         """The column of this step is written in every layer."""
         self.column += 1
 
-    # -- attention ----------------------------------------------------------------------------------------------
+    # -- attention -------------------------------------------------------------------------------------------
 
     def write_prompts(self, layer: int, places: slice, k_PKLD: Tensor, v_PKLD: Tensor) -> None:
         """Store keys and values of prompts, padded on the right to the longest; padding is never read."""
@@ -122,7 +122,7 @@ class Cache:
         self.prompt_values[layer, places, :, :length] = v_PKLD
 
     def attend(self, layer: int, q_NHD: Tensor, k_NKD: Tensor, v_NKD: Tensor) -> Tensor:
-        """Write one token a row, then attend from it to its prompt and to the row's own tokens; [N, H * D]."""
+        """Write one token a row and attend from it to its prompt and to the row's own tokens; [N, H * D]."""
         groups, longest = q_NHD.shape[1] // self.heads, self._longest
         self._key_column[layer].copy_(k_NKD)
         self._value_column[layer].copy_(v_NKD)
@@ -135,7 +135,7 @@ class Cache:
         out = torch.baddbmm(self._to_rows(seen, groups), share[..., longest:], self._values[layer])
         return out.view(len(q_NHD), -1)
 
-    # -- helpers ------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
         """Lay the rows out as a rectangle [prompts, rows of the fullest prompt]."""
@@ -167,10 +167,11 @@ class Cache:
         """[N * K, queries, X] -> [P * K, fullest * queries, X]."""
         if self._one_each:
             return x
-        x = x.unflatten(0, (-1, self.heads))
+        queries, wide = x.shape[1:]
         if self._rectangle is not None:
-            x = x.index_select(0, self._rectangle)
-        return x.unflatten(0, (-1, self._fullest)).transpose(1, 2).flatten(2, 3).flatten(0, 1)
+            x = x.view(-1, self.heads, queries, wide).index_select(0, self._rectangle)
+        x = x.view(-1, self._fullest, self.heads, queries, wide).transpose(1, 2)
+        return x.reshape(-1, self._fullest * queries, wide)
 
     def _to_rows(self, x: Tensor, queries: int) -> Tensor:
         """[P * K, fullest * queries, X] -> [N * K, queries, X]."""

@@ -30,7 +30,7 @@ from seminar.types import Batch, Row
 
 SELF_CHECK_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.3, torch.float16: 0.1}
 """Largest gap in nats allowed at load between our packed scoring and the model's own forward on one sentence.
-Largest gap in nats allowed at load between our packed scoring and the model's own forward on one sentence."""
+"""
 
 
 class LoraPair(NamedTuple):

@@ -11,7 +11,7 @@ from seminar.agents.agent import stable_hash
 from seminar.agents.chat import Chat
 from seminar.errors import ConfigError
 from seminar.protocols.base import Play
-from seminar.tasks.maths import extract_answer, normalise_answer
+from seminar.tasks.answers import read_answer, vote_key
 from seminar.tasks.statement import statement
 from seminar.types import Ask, Message, Task, Turn
 
@@ -70,7 +70,7 @@ class DebateForm:
         tail.
         """
         order = tuple(int(i) for i in np.random.default_rng(seed).permutation(len(answers)))
-        visible = [self._visible(answers[i]) for i in order]
+        visible = [self._visible(task, answers[i]) for i in order]
         texts = [self.chat.tail(text, tokens=self.visible_tokens) for text in visible]
         messages = self._debate(task, texts)
         excess = len(self.chat.encode(messages)) - self.max_prompt_tokens
@@ -83,11 +83,11 @@ class DebateForm:
         cut = sum(short != text for short, text in zip(texts, visible, strict=True))
         return Shown(messages=messages, order=order, cut=cut)
 
-    def _visible(self, answer: str) -> str:
+    def _visible(self, task: Task, answer: str) -> str:
         if self.visible == "full":
             return answer.strip()
         if self.visible == "answer":
-            return extract_answer(answer) or ""
+            return read_answer(task, answer) or ""
         return answer.rpartition("</think>")[2].strip()
 
     def _debate(self, task: Task, texts: Sequence[str]) -> tuple[Message, ...]:
@@ -126,7 +126,7 @@ class Debate:
         asks = [Ask(agent=g, role="generator", round=0, messages=question) for g in self.generators]
         turns = [turn for answers in (yield asks) for turn in answers]
         for round_ in range(1, self.rounds):
-            if self.stop == "consensus" and _agree(turns):
+            if self.stop == "consensus" and _agree(task, turns):
                 return
             asks = [self._critique(task, critic, turns, round_=round_, seed=seed) for critic in self.critics]
             turns = [turn for answers in (yield asks) for turn in answers]
@@ -174,8 +174,8 @@ class Critique:
     samples: int
 
     def play(self, task: Task, *, seed: tuple[int, ...]) -> Play:
-        """Ask the critic for all samples of one prompt; the order of answers is drawn once for all of them.
-        Ask the critic for all samples of one prompt; the order of answers is drawn once for all of them."""
+        """Ask the critic for all samples of one prompt; the order of answers is drawn once for all of
+        them."""
         shown = self.form.show(task, task.meta["answers"], seed=(*seed, 1, stable_hash(self.critic)))
         yield [
             Ask(
@@ -190,9 +190,9 @@ class Critique:
         ]
 
 
-def _agree(turns: Sequence[Turn]) -> bool:
-    answers = [extract_answer(turn.text) for turn in turns]
-    return None not in answers and len({normalise_answer(a) for a in answers if a is not None}) == 1
+def _agree(task: Task, turns: Sequence[Turn]) -> bool:
+    answers = [read_answer(task, turn.text, cut=turn.stop == "length") for turn in turns]
+    return None not in answers and len({vote_key(task, a) for a in answers if a is not None}) == 1
 
 
 def _user(content: str) -> Message:

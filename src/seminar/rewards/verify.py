@@ -25,7 +25,8 @@ _check_gold = lru_cache(maxsize=10_000)(maths.check_gold)
 
 
 class Graders:
-    """One door for every domain (a `Grader`): maths, qa, choice and, where given a grader, code. Thread-safe."""
+    """One door for every domain (a `Grader`): maths, qa, choice and, where given a grader, code.
+    Thread-safe."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Worked examples -> a warmed-up adapter: a few steps of supervised imitation before reinforcement learning.
-Worked examples -> a warmed-up adapter: a few steps of supervised imitation before reinforcement learning."""
+"""Worked examples -> a warmed-up adapter: a few steps of supervised imitation before reinforcement
+learning."""
 
 from collections.abc import Sequence
 

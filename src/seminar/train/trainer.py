@@ -56,7 +56,7 @@ class Job:
     tasks: TaskSet
     learn: Callable[[int, Sequence[Episode]], Learned]
     """(step, episodes) -> scores, credit and one update of every learner: the part in which methods differ.
-    (step, episodes) -> scores, credit and one update of every learner: the part in which methods differ."""
+    """
     prompts: int
     """Tasks of one step."""
     steps: int
@@ -208,8 +208,8 @@ class _Keeper:
             self.job.team.engine.load_adapter(name, version=version)
 
     def consider(self, step: int) -> float:
-        """Validate; keep the adapters if they are better than the best so far (ties keep the earlier ones).
-        Validate; keep the adapters if they are better than the best so far (ties keep the earlier ones)."""
+        """Validate; keep the adapters if they are better than the best so far (ties keep the earlier
+        ones)."""
         accuracy = self.job.validate()
         if accuracy > self.best.accuracy:
             self.best = Best(step=step, accuracy=accuracy)

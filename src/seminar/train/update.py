@@ -239,8 +239,8 @@ def tensors(batch: Batch, *, device: torch.device) -> dict[str, Tensor]:
 def reference_logprobs(
     policy: Policy, batch: Batch, *, beta: float, reference: str | None, seed: int
 ) -> Tensor | None:
-    """Log-probabilities under the reference (None: the bare base) and the same dropout; None where beta is 0.
-    Log-probabilities under the reference (None: the bare base) and the same dropout; None where beta is 0."""
+    """Log-probabilities under the reference (None: the bare base) and the same dropout; None where beta
+    is 0."""
     if beta == 0:
         return None
     with torch.no_grad(), policy.active(reference):
