@@ -102,8 +102,14 @@ def test_any_thread_may_ask(pool):
     assert results == {k: [Outcome("done", j) for j in range(k, k + 20)] for k in range(0, 400, 50)}
 
 
-def test_nothing_starts_before_the_first_job(pool):
-    assert psutil.Process().children() == []
+@pytest.fixture
+def children_before():
+    """Children of this process that other tests left, as seen before the fixtures named behind this one."""
+    return psutil.Process().children()
+
+
+def test_nothing_starts_before_the_first_job(children_before, pool):
+    assert psutil.Process().children() == children_before
 
 
 def test_closing_ends_the_children_and_the_jobs_in_their_hands(pool):

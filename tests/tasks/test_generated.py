@@ -8,9 +8,9 @@ from seminar.tasks.generated import MIXES, SHARES, problems
 from seminar.tasks.taskset import TaskSet, overlap
 
 KNOWN = (
-    "Ben has 24 beads and finds 33 more. How many beads is that in all?",
-    "57",
-    "24+33=57. \\boxed{57}",
+    "Ines has 4 apples and finds 10 more. How many apples is that in all?",
+    "14",
+    "4+10=14. \\boxed{14}",
 )
 
 
