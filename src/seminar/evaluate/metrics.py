@@ -8,6 +8,7 @@ Definitions marked "ours" are decided here because no paper gives them.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from math import nan
 
@@ -15,7 +16,7 @@ import numpy as np
 from scipy.spatial.distance import jensenshannon
 
 from seminar.evaluate.stats import Estimate
-from seminar.tasks.maths import normalise_answer
+from seminar.tasks.answers import vote_key
 from seminar.types import Episode, Turn, Verdict
 
 
@@ -40,11 +41,15 @@ def scored(
     verdicts: Mapping[str, Verdict],
     *,
     seed: int,
-    normalise: Callable[[str], str] = normalise_answer,
+    normalise: Callable[[str], str] | None = None,
 ) -> Scored:
-    """An episode with its verdicts and the answers in them; `normalise` makes equal answers equal text."""
+    """An episode with its verdicts and the answers in them; `normalise` makes equal answers equal text.
+
+    None: the normal form of the task's own domain.
+    """
+    form = normalise or partial(vote_key, episode.task)
     answers = {
-        key: None if verdict.extracted is None else normalise(verdict.extracted)
+        key: None if verdict.extracted is None else form(verdict.extracted)
         for key, verdict in verdicts.items()
     }
     return Scored(episode=episode, verdicts=verdicts, answers=answers, seed=seed)

@@ -12,8 +12,8 @@ from seminar.protocols.drafts import Drafts
 from seminar.rewards.drafts import Mix, diversity, select
 from seminar.rewards.model import Evidence, RewardModel, evidence
 from seminar.rewards.peer import Peer, center_reviewers, opinions, peer_scores
+from seminar.tasks.answers import vote_key
 from seminar.tasks.draft_form import Draft
-from seminar.tasks.maths import normalise_answer
 from seminar.tasks.review_form import Review
 from seminar.types import Episode, Score, Task, Turn, Verdict
 
@@ -142,7 +142,7 @@ def _by_peers(reading: Reading) -> list[float]:
 def _by_vote(reading: Reading) -> list[float]:
     """Share of the question's drafts that give the same answer."""
     answers = [
-        None if c.draft.answer is None else normalise_answer(c.draft.answer) for c in reading.candidates
+        None if c.draft.answer is None else vote_key(reading.task, c.draft.answer) for c in reading.candidates
     ]
     votes = Counter(answer for answer in answers if answer is not None)
     return [0.0 if answer is None else votes[answer] / len(answers) for answer in answers]
