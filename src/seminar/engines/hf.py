@@ -21,8 +21,10 @@ from seminar.models.kv import Heads, Room, fill_holes
 from seminar.models.policy import LoraPair, Policy
 from seminar.types import Completion, Request
 
-CPU_KV_BYTES = 2 << 30
-"""Room for keys and values on a CPU, unless told otherwise; on a GPU it is a quarter of its memory (ours)."""
+CPU_ROWS, GPU_ROWS = 128, 512
+"""Rows in flight unless told otherwise (ours: on a CPU the products gain nothing from more)."""
+CPU_KV_BYTES = 1 << 30
+"""Room for keys and values on a CPU unless told otherwise; on a GPU it is a quarter of its memory (ours)."""
 
 
 class RowsInFlight(Protocol):
@@ -80,17 +82,21 @@ class _Row:
 class HfEngine:
     """Samples from a policy's base and adapters."""
 
-    def __init__(self, policy: Policy, *, max_rows: int = 256, kv_bytes: int | None = None) -> None:
-        """At most `max_rows` completions and `kv_bytes` of keys and values are in flight at a time."""
-        if max_rows < 1:
-            raise ConfigError(f"engine max_rows is {max_rows}; at least 1 is needed.")
+    def __init__(self, policy: Policy, *, max_rows: int | None = None, kv_bytes: int | None = None) -> None:
+        """At most `max_rows` completions and about `kv_bytes` of keys and values are in flight at a time."""
+        gpu = policy.device.type == "cuda"
+        self._max_rows = (GPU_ROWS if gpu else CPU_ROWS) if max_rows is None else max_rows
+        if self._max_rows < 1:
+            raise ConfigError(
+                f"engine max_rows is {max_rows}; at least 1 is needed. Leave it out for {CPU_ROWS}."
+            )
+        memory = torch.cuda.get_device_properties(policy.device).total_memory if gpu else 4 * CPU_KV_BYTES
+        self._kv_bytes = memory // 4 if kv_bytes is None else kv_bytes
         self.policy = policy
         reason = misfit(policy.base)
         self._decoder: Decoder = (
             FusedDecoder(policy.base) if reason is None else GenericDecoder(policy, reason=reason)
         )
-        self._max_rows = max_rows
-        self._kv_bytes = _kv_bytes(policy.device) if kv_bytes is None else kv_bytes
         self._served: dict[str, _Served] = {}
 
     @property
@@ -158,7 +164,8 @@ class HfEngine:
         for number, job in enumerate(jobs):
             for row in job:
                 row.job = number
-        prompts = min(len(jobs), 2 * math.ceil(fit / min(fewest, fit)))  # twice: some have one straggler left
+        # twice as many as full groups would need: of some, one straggler is left
+        prompts = min(len(jobs), fit, 2 * math.ceil(fit / min(fewest, fit)))
         return jobs, Room(prompts=prompts, prompt_tokens=longest, rows=fit, tokens=tokens)
 
     def _ended(self, row: _Row) -> bool:
@@ -203,9 +210,3 @@ def _write(logits_NV: Tensor, rows: Sequence[_Row]) -> None:
             )
         row.ids.append(token)
         row.logprobs.append(logprob)
-
-
-def _kv_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory // 4
-    return CPU_KV_BYTES

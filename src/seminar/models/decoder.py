@@ -78,11 +78,9 @@ class FusedRows:
 
     def step(self, ids: Sequence[int]) -> Tensor:
         """Feed one token a row; logits [N, V] of the next."""
-        position_N = self.cache.begin_step()
+        position_N = self.cache.next_column()
         ids_N = torch.tensor(ids, device=position_N.device)
-        x = self._layers(ids_N, position_N, self.cache.attend)
-        self.cache.end_step()
-        return self._head(x)
+        return self._head(self._layers(ids_N, position_N, self.cache.attend))
 
     def keep(self, order: Sequence[int]) -> None:
         """Row i becomes what row order[i] was; rows not named leave."""

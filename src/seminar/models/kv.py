@@ -33,6 +33,44 @@ class Heads(NamedTuple):
     """Width of a head (D)."""
 
 
+class _Step(NamedTuple):
+    """Views of one step, one a layer: where its tokens go and what they may look at."""
+
+    key_column: tuple[Tensor, ...]
+    """[N, K, D]"""
+    value_column: tuple[Tensor, ...]
+    """[N, K, D]"""
+    keys: tuple[Tensor, ...]
+    """[N * K, D, columns]"""
+    values: tuple[Tensor, ...]
+    """[N * K, columns, D]"""
+    prompt_keys: tuple[Tensor, ...]
+    """[P * K, D, L]"""
+    prompt_values: tuple[Tensor, ...]
+    """[P * K, L, D]"""
+    bias: Tensor | None
+    """[N * K, 1, columns]: minus infinity before a row's first column; None where all rows began together."""
+
+
+class _Rectangle(NamedTuple):
+    """Live rows by prompt, filled up to [P, rows of the fullest], so that a prompt is read once for all."""
+
+    fullest: int
+    rows: Tensor | None
+    """Row at each place [P * fullest]; None where rows stand in this order already."""
+    places: Tensor
+    """Place of each row [N]."""
+    longest: int
+    """Tokens of the longest prompt."""
+    bias: Tensor | None
+    """[P * K, 1, longest]: minus infinity behind a prompt's end; None where all are equally long."""
+
+    @property
+    def trivial(self) -> bool:
+        """One row a prompt, in order."""
+        return self.rows is None and self.fullest == 1
+
+
 class Cache:
     """Attention memory of the rows in flight.
 
@@ -85,33 +123,28 @@ class Cache:
         self.owner = [place[p] for p in self.owner]
         self._arrange()
 
-    def begin_step(self) -> Tensor:
-        """Prepare the column of the next token; returns its position [N] in every row."""
+    def next_column(self) -> Tensor:
+        """Take a column for the next token of every row; returns its position [N] in each."""
         self._make_room()
-        device = self.keys.device
-        first = min(self.start)
-        count, prompts = len(self.owner) * self.heads, len(self.lengths) * self.heads
-        self._key_column = self.keys[:, : len(self.owner), :, :, self.column].unbind()
-        self._value_column = self.values[:, : len(self.owner), :, self.column].unbind()
-        window = slice(first, self.column + 1)
-        self._keys = self.keys.flatten(1, 2)[:, :count, :, window].unbind()
-        self._values = self.values.flatten(1, 2)[:, :count, window].unbind()
-        self._prompt_keys = self.prompt_keys.flatten(1, 2)[:, :prompts, :, : self._longest].unbind()
-        self._prompt_values = self.prompt_values.flatten(1, 2)[:, :prompts, : self._longest].unbind()
-        self._own_bias = None
+        first, last = min(self.start), self.column
+        device, window = self.keys.device, slice(first, last + 1)
+        rows, prompts, longest = len(self.owner), len(self.lengths), self._rectangle.longest
+        late = None
         if max(self.start) > first:
             start_N = torch.tensor(self.start, device=device)
-            self._own_bias = self._bias(
-                torch.arange(first, self.column + 1, device=device) < start_N[:, None]
-            )
-        ages = [self.column - start for start in self.start]
-        return torch.tensor(
-            [self.lengths[p] + age for p, age in zip(self.owner, ages, strict=True)], device=device
+            late = self._bias(torch.arange(first, last + 1, device=device) < start_N[:, None])
+        self._step = _Step(
+            key_column=self.keys[:, :rows, :, :, last].unbind(),
+            value_column=self.values[:, :rows, :, last].unbind(),
+            keys=self.keys[:, :rows].flatten(1, 2)[..., window].unbind(),
+            values=self.values[:, :rows].flatten(1, 2)[:, :, window].unbind(),
+            prompt_keys=self.prompt_keys[:, :prompts].flatten(1, 2)[..., :longest].unbind(),
+            prompt_values=self.prompt_values[:, :prompts].flatten(1, 2)[:, :, :longest].unbind(),
+            bias=late,
         )
-
-    def end_step(self) -> None:
-        """The column of this step is written in every layer."""
         self.column += 1
+        position = [self.lengths[p] + last - start for p, start in zip(self.owner, self.start, strict=True)]
+        return torch.tensor(position, device=device)
 
     # -- attention -------------------------------------------------------------------------------------------
 
@@ -123,39 +156,40 @@ class Cache:
 
     def attend(self, layer: int, q_NHD: Tensor, k_NKD: Tensor, v_NKD: Tensor) -> Tensor:
         """Write one token a row and attend from it to its prompt and to the row's own tokens; [N, H * D]."""
-        groups, longest = q_NHD.shape[1] // self.heads, self._longest
-        self._key_column[layer].copy_(k_NKD)
-        self._value_column[layer].copy_(v_NKD)
+        step, rectangle = self._step, self._rectangle
+        groups, longest = q_NHD.shape[1] // self.heads, rectangle.longest
+        step.key_column[layer].copy_(k_NKD)
+        step.value_column[layer].copy_(v_NKD)
         q = q_NHD.reshape(-1, groups, self.width)
-        prompt_scores = _scores(self._to_prompts(q), self._prompt_keys[layer], self._prompt_bias)
-        own_scores = _scores(q, self._keys[layer], self._own_bias)
+        prompt_scores = _scores(self._to_prompts(q), step.prompt_keys[layer], rectangle.bias)
+        own_scores = _scores(q, step.keys[layer], step.bias)
         scores = torch.cat((self._to_rows(prompt_scores, groups), own_scores), dim=-1)
         share = torch.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
-        seen = torch.bmm(self._to_prompts(share[..., :longest]), self._prompt_values[layer])
-        out = torch.baddbmm(self._to_rows(seen, groups), share[..., longest:], self._values[layer])
+        seen = torch.bmm(self._to_prompts(share[..., :longest]), step.prompt_values[layer])
+        out = torch.baddbmm(self._to_rows(seen, groups), share[..., longest:], step.values[layer])
         return out.view(len(q_NHD), -1)
 
     # -- helpers ---------------------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
-        """Lay the rows out as a rectangle [prompts, rows of the fullest prompt]."""
         device = self.keys.device
         members: list[list[int]] = [[] for _ in self.lengths]
         for row, place in enumerate(self.owner):
             members[place].append(row)
-        self._fullest = max(map(len, members), default=0)
-        padded = [row for rows in members for row in rows + rows[:1] * (self._fullest - len(rows))]
-        self._rectangle = None if padded == list(range(len(padded))) else torch.tensor(padded, device=device)
-        self._one_each = self._rectangle is None and self._fullest == 1
-        where = {
-            row: place * self._fullest + i for place, rows in enumerate(members) for i, row in enumerate(rows)
-        }
-        self._place = torch.tensor([where[row] for row in range(len(self.owner))], device=device)
-        self._longest = max(self.lengths, default=0)
-        self._prompt_bias = None
-        if self._longest > min(self.lengths, default=0):
+        fullest, longest = max(map(len, members), default=0), max(self.lengths, default=0)
+        filled = [row for rows in members for row in rows + rows[:1] * (fullest - len(rows))]
+        places = {row: p * fullest + i for p, rows in enumerate(members) for i, row in enumerate(rows)}
+        bias = None
+        if longest > min(self.lengths, default=0):
             lengths_P = torch.tensor(self.lengths, device=device)
-            self._prompt_bias = self._bias(torch.arange(self._longest, device=device) >= lengths_P[:, None])
+            bias = self._bias(torch.arange(longest, device=device) >= lengths_P[:, None])
+        self._rectangle = _Rectangle(
+            fullest=fullest,
+            rows=None if filled == list(range(len(filled))) else torch.tensor(filled, device=device),
+            places=torch.tensor([places[row] for row in range(len(self.owner))], device=device),
+            longest=longest,
+            bias=bias,
+        )
 
     def _bias(self, hidden_XT: Tensor) -> Tensor:
         """[X, T], True where nothing may look -> what to add to scores [X * K, ., T]."""
@@ -165,21 +199,22 @@ class Cache:
 
     def _to_prompts(self, x: Tensor) -> Tensor:
         """[N * K, queries, X] -> [P * K, fullest * queries, X]."""
-        if self._one_each:
+        rectangle, (queries, wide) = self._rectangle, x.shape[1:]
+        if rectangle.trivial:
             return x
-        queries, wide = x.shape[1:]
-        if self._rectangle is not None:
-            x = x.view(-1, self.heads, queries, wide).index_select(0, self._rectangle)
-        x = x.view(-1, self._fullest, self.heads, queries, wide).transpose(1, 2)
-        return x.reshape(-1, self._fullest * queries, wide)
+        if rectangle.rows is not None:
+            x = x.view(-1, self.heads, queries, wide).index_select(0, rectangle.rows)
+        x = x.view(-1, rectangle.fullest, self.heads, queries, wide).transpose(1, 2)
+        return x.reshape(-1, rectangle.fullest * queries, wide)
 
     def _to_rows(self, x: Tensor, queries: int) -> Tensor:
         """[P * K, fullest * queries, X] -> [N * K, queries, X]."""
-        if self._one_each:
+        rectangle = self._rectangle
+        if rectangle.trivial:
             return x
-        x = x.view(-1, self.heads, self._fullest, queries, x.shape[2]).transpose(1, 2).flatten(0, 1)
-        if self._rectangle is not None:
-            x = x.index_select(0, self._place)
+        x = x.view(-1, self.heads, rectangle.fullest, queries, x.shape[2]).transpose(1, 2).flatten(0, 1)
+        if rectangle.rows is not None:
+            x = x.index_select(0, rectangle.places)
         return x.flatten(0, 1)
 
     def _make_room(self) -> None:
@@ -188,16 +223,12 @@ class Cache:
             return
         first = min(self.start)
         live = slice(first, self.column)
-        columns = (
-            self.columns
-            if first >= self.columns // 2
-            else min(2 * self.columns, self.room.tokens + FIRST_COLUMNS)
-        )
-        keys = self.keys.new_zeros(*self.keys.shape[:-1], columns)
-        values = self.values.new_zeros(*self.values.shape[:-2], columns, self.width)
-        keys[..., : self.column - first] = self.keys[..., live]
-        values[..., : self.column - first, :] = self.values[..., live, :]
-        self.keys, self.values, self.columns = keys, values, columns
+        columns = self.columns
+        if first < columns // 2:
+            columns = min(2 * columns, self.room.tokens + FIRST_COLUMNS)
+        self.keys = _moved(self.keys, live, columns, dim=-1)
+        self.values = _moved(self.values, live, columns, dim=-2)
+        self.columns = columns
         self.start = [start - first for start in self.start]
         self.column -= first
 
@@ -213,6 +244,15 @@ def _scores(q: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
     if bias is None:
         return torch.baddbmm(q.new_zeros(1, 1, 1), q, keys, beta=0, alpha=scale)
     return torch.baddbmm(bias, q, keys, alpha=scale)
+
+
+def _moved(old: Tensor, live: slice, columns: int, *, dim: int) -> Tensor:
+    """A tensor of so many columns that begins with the live ones of `old`."""
+    shape = list(old.shape)
+    shape[dim] = columns
+    new = old.new_zeros(shape)
+    new.narrow(dim, 0, live.stop - live.start).copy_(old.narrow(dim, live.start, live.stop - live.start))
+    return new
 
 
 def _move(pair: tuple[Tensor, Tensor], order: Sequence[int]) -> None:
