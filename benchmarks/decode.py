@@ -1,11 +1,12 @@
 """Row counts and dtypes -> tokens a second beside transformers' `generate`, pair by pair in this one process.
 
-python benchmarks/decode.py [--model smollm2] [--dtype bfloat16 float32] [--pairs 3] [--threads 2] [--rows 64 16]
+python benchmarks/decode.py [--model smollm2] [--dtype bfloat16 float32] [--pairs 3] [--threads 2] [--rows 64
+16]
 
 `seminar bench --scenario decode` compares one workload, each side in a process of its own; this script is for
-work on the decoder: few and many rows, prompts shared or not, one LoRA of rank 16 active on both sides, exactly
-64 new tokens. The floor is that of `seminar.bench.floor` at the rates measured here. CPU seconds stand beside
-the clock's, since they bear a busy machine better.
+work on the decoder: few and many rows, prompts shared or not, one LoRA of rank 16 active on both sides,
+exactly 64 new tokens. The floor is that of `seminar.bench.floor` at the rates measured here. CPU seconds
+stand beside the clock's, since they bear a busy machine better.
 """
 
 import argparse
@@ -71,7 +72,8 @@ def compare(ours: Bench, pairs: int) -> str:
     mine, other = (statistics.median(run[side].wall for run in runs) for side in (0, 1))
     wall, cpu = (statistics.median(getattr(b, k) / getattr(a, k) for a, b in runs) for k in ("wall", "cpu"))
     return (
-        f"ours {s.written / mine:.0f} tokens/s, generate {s.written / other:.0f}; ratio {wall:.2f} by the clock, "
+        f"ours {s.written / mine:.0f} tokens/s, generate {s.written / other:.0f}; ratio {wall:.2f} by the "
+        f"clock, "
         f"{cpu:.2f} in CPU time; {mine / least:.2f} x the floor; {ours.engine.decoder_name}"
     )
 
