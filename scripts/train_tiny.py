@@ -5,7 +5,9 @@ Run: python scripts/train_tiny.py. Two runs on one machine give the same bytes.
 
 import argparse
 import math
+import operator
 import random
+import re
 import string
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +25,6 @@ from seminar.atomic import atomic_dir
 from seminar.models.embedded import TINY
 from seminar.protocols.debate import DebateForm, Prompts
 from seminar.tasks.generated import problems
-from seminar.tasks.generated_drafts import write_drafts
 from seminar.tasks.maths import extract_answer
 from seminar.types import Task
 
@@ -37,6 +38,8 @@ KINDS = ("plus_product", "product_minus", "three_terms", "bracket", "three_terms
 POOL = 500
 """Problems of a kind in one turn of KINDS, all from the split `warmup`."""
 BOX = "\\boxed{"
+EQUATION = re.compile(r"(\d+)([-+*])(\d+)=")
+SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 SPECIAL = ("<|pad|>", "<|unk|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
@@ -150,11 +153,52 @@ class School:
 
 
 def written(task: Task, rng: random.Random, *, right: bool) -> str:
-    """The worked solution of a task, or one with a slip."""
+    """The worked solution of a task, or one with a fault."""
     if right:
         return str(task.meta["solution"])
-    *steps, answer = write_drafts(task, right=[False], seed=rng.getrandbits(32))[0].text.split("\n")
-    return f"{' '.join(steps)} {BOX}{answer.rpartition(' ')[2]}}}"
+    return with_fault(task, random.Random(f"{rng.getrandbits(32)}/{task.id}"))
+
+
+def with_fault(task: Task, rng: random.Random) -> str:
+    """The worked solution with a result that is off by 1, 2 or 10, or a wrong sign; it goes on from there."""
+    first, second = (Step(int(a), sign, int(b)) for a, sign, b in EQUATION.findall(task.meta["solution"]))
+    faulty = [
+        f"{start} {end} {BOX}{end.result}}}"
+        for start in faults_of(first, rng)
+        if (end := second.after(start.result, instead_of=first.result)).result >= 0
+    ]
+    faulty += [f"{first} {end} {BOX}{end.result}}}" for end in faults_of(second, rng)]
+    return rng.choice(faulty)
+
+
+class Step(NamedTuple):
+    """One equation of a worked solution."""
+
+    left: int
+    sign: str
+    right: int
+    said: int | None = None
+    """A wrong result; None: the right one."""
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return f"{self.left}{self.sign}{self.right}={self.result}"
+
+    @property
+    def result(self) -> int:
+        """The result that is written."""
+        return SIGNS[self.sign](self.left, self.right) if self.said is None else self.said
+
+    def after(self, new: int, *, instead_of: int) -> "Step":
+        """The step with another result of the step before it."""
+        return self._replace(left=new) if self.left == instead_of else self._replace(right=new)
+
+
+def faults_of(step: Step, rng: random.Random) -> list[Step]:
+    """The step with a slip, and with a wrong sign unless that gives the same or less than nothing."""
+    near = [n for d in (1, 2, 10) for n in (step.result - d, step.result + d) if n >= 0]
+    other = step._replace(sign="-" if step.sign == "+" else "+")
+    return [step._replace(said=rng.choice(near)), *([other] if 0 <= other.result != step.result else [])]
 
 
 def train(model: LlamaForCausalLM, school: School, settings: Settings) -> None:

@@ -1,7 +1,9 @@
 """Facts about the shipped folder `tiny`, and that the script which made it is deterministic."""
 
+import hashlib
 import importlib.util
 import json
+import random
 import re
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from seminar.models.embedded import TINY
 from seminar.protocols.debate import DebateForm
 from seminar.tasks.generated import problems
 
+LESSONS = "b164a5233fc0fe61a402d915976a0f04d4952b83457050cb31175312fe92091b"
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train_tiny.py"
 spec = importlib.util.spec_from_file_location("train_tiny", SCRIPT)
 train_tiny = importlib.util.module_from_spec(spec)
@@ -75,6 +78,25 @@ def test_its_accuracy_on_unseen_problems_is_what_its_card_says_and_leaves_room_t
         [measured.sampled, measured.greedy, measured.majority, measured.critic], abs=0.02
     )
     assert all(0.2 < share < 0.4 for share in said)
+
+
+def test_a_fault_is_one_wrong_result_or_one_wrong_sign_that_is_carried_on(form):
+    for seed, task in enumerate(problems("arithmetic", count=400, seed=3, split="warmup")):
+        right = re.findall(r"(\d+)([-+*])(\d+)=(\d+)", task.meta["solution"])
+        text = train_tiny.with_fault(task, random.Random(seed))
+        wrong = re.findall(r"(\d+)([-+*])(\d+)=(\d+)", text)
+        false = sum(eval(a + sign + b) != int(said) for a, sign, b, said in wrong)
+        signs = sum(one[1] != other[1] for one, other in zip(right, wrong, strict=True))
+        assert false + signs == 1, text
+        assert wrong[0][3] in wrong[1][:3:2], text
+        assert text.endswith(f"\\boxed{{{wrong[1][3]}}}")
+
+
+def test_the_lessons_are_still_those_the_shipped_weights_were_trained_on(form):
+    # Where this fails, the weights are of another script: train them again, then put the new hash here.
+    school = train_tiny.School(form, train_tiny.Settings())
+    lessons = repr([school.lessons(step) for step in range(20)])
+    assert hashlib.sha256(lessons.encode()).hexdigest() == LESSONS
 
 
 def test_no_lesson_is_about_an_evaluation_problem(form):

@@ -9,9 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = (
-    "0"  # one process, so that its peak of memory is the whole of it
-)
+os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # one process, so that its peak is the whole of it
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB; these jobs need a fraction of it
 OUT = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
