@@ -37,7 +37,7 @@ def build(kind, tiny_policy, **settings):
         if variant == "shared":
             patch.setattr(fused, "PACK_LIMIT_BYTES", 0)
         if variant == "generic":
-            patch.setattr("seminar.engines.hf.misfit", lambda model: "test")
+            patch.setattr("seminar.models.policy.misfit", lambda model: "test")
         engine = HfEngine(tiny_policy(family), **settings)
     for name in ADAPTERS:
         engine.load_adapter(name, version=7)

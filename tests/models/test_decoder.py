@@ -8,9 +8,9 @@ from conftest import MODELS, SIZES
 from seminar.errors import ModelError
 from seminar.models import fused, kv
 from seminar.models.decoder import FusedDecoder
-from seminar.models.fused import fuse, misfit
+from seminar.models.fused import fuse, misfit, packed
 from seminar.models.kv import Room, fill_holes
-from seminar.models.policy import LoraPair
+from seminar.models.lora import LoraPair
 
 
 def model(**changes):
@@ -47,18 +47,21 @@ def test_without_packing_the_base_exists_once_and_still_computes_the_same(monkey
 
 def test_packing_leaves_the_parameters_of_the_model_alone():
     base = model()
+    whole = fuse(base)
     places = [p.data_ptr() for p in base.parameters()]
-    assert fuse(base).packed
+    assert packed(whole).packed
+    assert not whole.packed
     assert [p.data_ptr() for p in base.parameters()] == places
 
 
 def test_a_base_above_the_limit_is_not_copied(monkeypatch):
-    base = model()
-    size = sum(p.numel() * 4 for p in base.parameters())
+    whole = fuse(model())
+    linears = [whole.head, *(getattr(layer, name) for layer in whole.layers for name in fused.GROUPS)]
+    size = sum(linear.weight.numel() * 4 for linear in linears)
     monkeypatch.setattr(fused, "PACK_LIMIT_BYTES", size - 1)
-    assert not fuse(base).packed
+    assert not packed(whole).packed
     monkeypatch.setattr(fused, "PACK_LIMIT_BYTES", size)
-    assert fuse(base).packed
+    assert packed(whole).packed
 
 
 @pytest.mark.parametrize(
@@ -90,8 +93,8 @@ def test_the_family_fits(family):
 
 def test_an_adapter_on_other_layers_is_refused():
     pairs = {"lm_head": LoraPair(torch.zeros(2, 32), torch.zeros(260, 2), 1.0)}
-    with pytest.raises(ModelError, match="adapter 'x' adapts lm_head; this engine adapts"):
-        FusedDecoder(model()).snapshot(pairs, name="x")
+    with pytest.raises(ModelError, match="adapter 'x' adapts lm_head; self_attn"):
+        FusedDecoder(fuse(model())).snapshot(pairs, name="x")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def check_by_steps(base, prompts, samples, written):
     """Feed tokens step by step; every logit is that of the plain forward of the row alone."""
     owner = [p for p, count in zip(prompts, samples, strict=True) for _ in range(count)]
     room = Room(prompts=len(prompts), prompt_tokens=max(map(len, prompts)), rows=len(owner), tokens=8)
-    with FusedDecoder(base).open(None, None, room=room) as rows:
+    with FusedDecoder(fuse(base)).open(None, None, room=room) as rows:
         seen = [rows.admit(prompts, samples)]
         seen += [rows.step([row[t] for row in written]) for t in range(len(written[0]))]
     for index, prompt in enumerate(prompts):
@@ -139,7 +142,7 @@ def test_rows_that_leave_and_prompts_that_join_do_not_disturb_the_others(monkeyp
     prompts = [[token() for _ in range(1 + (5 * i) % 7)] for i in range(12)]
     rows_left = {0: 3, 4: 1, 5: 2, 9: 9}
     live: list[list[int]] = []
-    with FusedDecoder(base).open(
+    with FusedDecoder(fuse(base)).open(
         None, None, room=Room(prompts=6, prompt_tokens=7, rows=6, tokens=24)
     ) as rows:
         for step in range(24):

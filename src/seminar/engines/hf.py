@@ -15,10 +15,10 @@ from seminar.engines.checks import check_prompt, check_sampling
 from seminar.engines.sampling import draw, uniforms
 from seminar.errors import ConfigError, DivergenceError
 from seminar.models.decoder import FusedDecoder
-from seminar.models.fused import misfit
 from seminar.models.generic import GenericDecoder
 from seminar.models.kv import Heads, Room, fill_holes
-from seminar.models.policy import LoraPair, Policy
+from seminar.models.lora import LoraPair
+from seminar.models.policy import Policy
 from seminar.types import Completion, Request
 
 CPU_ROWS, GPU_ROWS = 128, 512
@@ -93,9 +93,8 @@ class HfEngine:
         memory = torch.cuda.get_device_properties(policy.device).total_memory if gpu else 4 * CPU_KV_BYTES
         self._kv_bytes = memory // 4 if kv_bytes is None else kv_bytes
         self.policy = policy
-        reason = misfit(policy.base)
         self._decoder: Decoder = (
-            FusedDecoder(policy.base) if reason is None else GenericDecoder(policy, reason=reason)
+            GenericDecoder(policy) if policy.fused is None else FusedDecoder(policy.fused)
         )
         self._served: dict[str, _Served] = {}
 

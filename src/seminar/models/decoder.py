@@ -2,38 +2,33 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
-from transformers import PreTrainedModel
+from torch.nn.functional import scaled_dot_product_attention, silu
 
-from seminar.models.fused import Layer, LayerLora, Linear, Lora, fuse, snapshot
+from seminar.models.forward import rotate
+from seminar.models.fused import Fused, Layer, LayerLora, Linear, adapt, norm, packed
 from seminar.models.kv import Cache, Heads, Room
-from seminar.models.policy import LoraPair
+from seminar.models.lora import Lora, LoraPair
 
 PREFILL_TOKENS = 2048
 """Prompt tokens in one forward; bounds the memory of activations, and the products are large by then."""
 
 
 class FusedDecoder:
-    """Decodes a model that `misfit` finds no fault with."""
+    """Decodes a fused model."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        """Fuse the weights of `model`."""
-        self.model = model
-        self.fused = fuse(model)
-        config: Any = model.config
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.heads = Heads(config.num_hidden_layers, config.num_key_value_heads, width)
-        self.name = (
-            f"fused ({config.model_type}, {'oneDNN order' if self.fused.packed else 'shared weights'})"
-        )
+    def __init__(self, fused: Fused) -> None:
+        """Copy the weights into the order in which products of few rows are fast, where there is one."""
+        self.fused = packed(fused)
+        self.heads = Heads(len(fused.layers), fused.kv_heads, fused.width)
+        self.name = f"fused ({fused.kind}, {'oneDNN order' if self.fused.packed else 'shared weights'})"
 
     def snapshot(self, pairs: Mapping[str, LoraPair], *, name: str) -> tuple[LayerLora, ...]:
         """Copy of an adapter's live weights."""
-        return snapshot(pairs, fused=self.fused, name=name)
+        with torch.no_grad():
+            return adapt(self.fused, pairs, name=name)
 
     @contextmanager
     def open(
@@ -52,16 +47,10 @@ class FusedRows:
 
     def __init__(self, decoder: FusedDecoder, *, lora: Sequence[LayerLora], room: Room) -> None:
         """Nothing in flight yet."""
-        config: Any = decoder.model.config
-        body: Any = decoder.model.base_model
         self.fused, self.lora = decoder.fused, lora
-        self.heads, self.kv_heads, self.width = config.num_attention_heads, *decoder.heads[1:]
-        self.eps = config.rms_norm_eps
         self.cache = Cache(decoder.heads, room, like=self.fused.embedding)
         positions = torch.arange(room.prompt_tokens + room.tokens, device=self.fused.embedding.device)
-        cos, sin = body.rotary_emb(self.fused.embedding[:1], positions[None])
-        half = self.width // 2
-        self.cos, self.sin = cos[0], torch.cat((-sin[0, :, :half], sin[0, :, half:]), dim=-1)
+        self.cos, self.sin = self.fused.rotation(positions)
 
     def admit(self, prompts: Sequence[Sequence[int]], samples: Sequence[int]) -> Tensor:
         """Prefill prompts, each once, and add `samples` rows of each; logits [P, V] of the first token."""
@@ -101,7 +90,7 @@ class FusedRows:
 
         def pad(x_NKD: Tensor) -> Tensor:
             x = x_NKD if even else x_NKD.index_select(0, spread)
-            return x.view(len(prompts), longest, -1, self.width).transpose(1, 2)
+            return x.view(len(prompts), longest, -1, self.fused.width).transpose(1, 2)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = pad(q), pad(k), pad(v)
@@ -122,39 +111,34 @@ class FusedRows:
     ) -> Tensor:
         """All layers; after the last attention only the tokens `last` go on."""
         x = self.fused.embedding[ids_N]
-        cos, sin = self.cos[position_N, None], self.sin[position_N, None]
-        split = self.heads + self.kv_heads
+        cos, sin = self.cos[position_N], self.sin[position_N]
+        heads, width, eps = self.fused.heads, self.fused.width, self.fused.eps
+        split = heads + self.fused.kv_heads
         for index, (layer, lora) in enumerate(zip(self.fused.layers, self.lora, strict=True)):
-            normed = rms_norm(x, x.shape[-1:], layer.input_norm, self.eps)
-            heads = _product(normed, layer.qkv, lora.get("qkv")).view(len(x), -1, self.width)
-            self._norm_heads(heads, layer)
-            rotated = _rotate(heads[:, :split], cos, sin)
-            seen = attend(index, rotated[:, : self.heads], rotated[:, self.heads :], heads[:, split:])
+            normed = norm(x, layer.input_norm, eps)
+            found = _product(normed, layer.qkv, lora.get("qkv")).view(len(x), -1, width)
+            self._norm_heads(found, layer)
+            turned = rotate(found[:, :split], cos, sin)
+            seen = attend(index, turned[:, :heads], turned[:, heads:], found[:, split:])
             if last is not None and index == len(self.fused.layers) - 1:
                 seen, x = seen[last], x[last]
             x = _product(seen, layer.o, lora.get("o")).add_(x)
-            normed = rms_norm(x, x.shape[-1:], layer.output_norm, self.eps)
+            normed = norm(x, layer.output_norm, eps)
             gate, up = _product(normed, layer.gate_up, lora.get("gate_up")).chunk(2, dim=-1)
             x = _product(silu(gate).mul_(up), layer.down, lora.get("down")).add_(x)
         return x
 
     def _norm_heads(self, heads_NHD: Tensor, layer: Layer) -> None:
         if layer.q_norm is not None and layer.k_norm is not None:
-            q, k = heads_NHD[:, : self.heads], heads_NHD[:, self.heads : self.heads + self.kv_heads]
-            q.copy_(rms_norm(q, (self.width,), layer.q_norm, self.eps))
-            k.copy_(rms_norm(k, (self.width,), layer.k_norm, self.eps))
+            queries, eps = self.fused.heads, self.fused.eps
+            q, k = heads_NHD[:, :queries], heads_NHD[:, queries : queries + self.fused.kv_heads]
+            q.copy_(norm(q, layer.q_norm, eps))
+            k.copy_(norm(k, layer.k_norm, eps))
 
     def _head(self, x: Tensor) -> Tensor:
-        return self.fused.head(rms_norm(x, x.shape[-1:], self.fused.norm, self.eps))
+        return self.fused.head(norm(x, self.fused.norm, self.fused.eps))
 
 
 def _product(x: Tensor, linear: Linear, lora: Lora | None) -> Tensor:
     y = linear(x)
     return y if lora is None else lora.add_(y, x)
-
-
-def _rotate(heads_NHD: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding; the first half of `sin` carries the minus of the rotation."""
-    half = heads_NHD.shape[-1] // 2
-    swapped = torch.cat((heads_NHD[..., half:], heads_NHD[..., :half]), dim=-1)
-    return torch.addcmul(heads_NHD * cos, swapped, sin)

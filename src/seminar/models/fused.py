@@ -1,6 +1,6 @@
-"""A frozen model of the Llama family in, its weights fused for decoding out, and LoRA snapshots to match."""
+"""A frozen model of the Llama family in, its weights fused out, and an adapter's low-rank parts to match."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from seminar.errors import ModelError
-from seminar.models.policy import LoraPair
+from seminar.models.lora import Lora, LoraPair, join
 
 FAMILY = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Each `model_type` whose layers are: norm, q k v, rotation, attention, o, norm, silu(gate) * up, down."""
@@ -35,7 +35,7 @@ class Linear(NamedTuple):
     bias: Tensor | None
     sizes: tuple[int, ...]
     """Outputs of each linear that was fused into it."""
-    packed: bool
+    packed: bool = False
 
     def __call__(self, x_NI: Tensor) -> Tensor:
         """[N, in] -> [N, out]."""
@@ -43,19 +43,6 @@ class Linear(NamedTuple):
             y: Tensor = torch.ops.mkldnn._linear_pointwise(x_NI, self.weight, self.bias, "none", [], "")
             return y
         return F.linear(x_NI, self.weight, self.bias)
-
-
-class Lora(NamedTuple):
-    """The low-rank part of one fused product: y += (x @ down.T) @ up, the scale folded into `up`."""
-
-    down: Tensor
-    """[sum of ranks, in]"""
-    up: Tensor
-    """[sum of ranks, out]: a block for each linear of the group, 0 elsewhere."""
-
-    def add_(self, y_NO: Tensor, x_NI: Tensor) -> Tensor:
-        """Add the low-rank part of `x` to `y` in place."""
-        return y_NO.addmm_(F.linear(x_NI, self.down), self.up)
 
 
 class Layer(NamedTuple):
@@ -81,7 +68,33 @@ class Fused(NamedTuple):
     """[V, hidden]"""
     norm: Tensor
     head: Linear
-    packed: bool
+    rotary: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """A tensor of the model's dtype and positions [1, N] -> cosines and sines, [1, N, width] each."""
+    heads: int
+    """Query heads."""
+    kv_heads: int
+    width: int
+    """Width of a head."""
+    eps: float
+    """Of the norms."""
+    kind: str
+    """The `model_type`."""
+    packed: bool = False
+
+    def rotation(self, position_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines [N, 1, width]; the first half of the sines carries the minus of the rotation."""
+        cos, sin = self.rotary(self.embedding[:1], position_N[None])
+        half = self.width // 2
+        return cos[0, :, None], torch.cat((-sin[0, :, None, :half], sin[0, :, None, half:]), dim=-1)
+
+
+def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMS norm over the last dimension (Zhang and Sennrich 2019), without autograd.
+
+    The kernel below `torch.nn.functional.rms_norm`, which on a CPU takes five passes instead.
+    """
+    y: Tensor = torch.ops.aten._fused_rms_norm(x, [x.shape[-1]], weight, eps)[0]
+    return y
 
 
 LayerLora = Mapping[str, Lora]
@@ -110,25 +123,47 @@ def misfit(model: PreTrainedModel) -> str | None:
 
 
 def fuse(model: PreTrainedModel) -> Fused:
-    """Fuse q k v and gate up of every layer.
+    """Fuse q k v and gate up of every layer of a model that `misfit` finds no fault with.
 
-    On a CPU a base up to PACK_LIMIT_BYTES is copied once more, in oneDNN's own order. Elsewhere a fused
-    weight takes the place of its parts: the model's own parameters become slices of it, and the base exists
-    once.
+    A fused weight takes the place of its parts: the model's own parameters become slices of it, and the base
+    exists once.
     """
-    packed = _can_pack(model)
     body: Any = model.base_model
+    config: Any = model.config
     return Fused(
-        layers=tuple(_layer(layer, packed=packed) for layer in body.layers),
+        layers=tuple(_layer(layer) for layer in body.layers),
         embedding=body.embed_tokens.weight.detach(),
         norm=body.norm.weight.detach(),
-        head=_fused([model.get_output_embeddings()], packed=packed),
-        packed=packed,
+        head=_fused([model.get_output_embeddings()]),
+        rotary=body.rotary_emb,
+        heads=config.num_attention_heads,
+        kv_heads=config.num_key_value_heads,
+        width=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        eps=config.rms_norm_eps,
+        kind=config.model_type,
     )
 
 
-def snapshot(pairs: Mapping[str, LoraPair], *, fused: Fused, name: str) -> tuple[LayerLora, ...]:
-    """Copy an adapter's live weights, one mapping a layer, into the compute dtype of the base.
+def packed(fused: Fused) -> Fused:
+    """The same with products copied into oneDNN's own order, where that is possible and brings something."""
+    linears = [fused.head, *(getattr(layer, name) for layer in fused.layers for name in GROUPS)]
+    size = sum(linear.weight.numel() * linear.weight.element_size() for linear in linears)
+    if not _can_pack(fused.embedding) or size > PACK_LIMIT_BYTES:
+        return fused
+    return fused._replace(
+        layers=tuple(
+            layer._replace(
+                qkv=_pack(layer.qkv), o=_pack(layer.o), gate_up=_pack(layer.gate_up), down=_pack(layer.down)
+            )
+            for layer in fused.layers
+        ),
+        head=_pack(fused.head),
+        packed=True,
+    )
+
+
+def adapt(fused: Fused, pairs: Mapping[str, LoraPair], *, name: str) -> tuple[LayerLora, ...]:
+    """The low-rank parts of an adapter, a mapping a layer, in the dtype of the base; gradients pass through.
 
     Raises ModelError where the adapter touches a layer that is not adapted here.
     """
@@ -139,21 +174,21 @@ def snapshot(pairs: Mapping[str, LoraPair], *, fused: Fused, name: str) -> tuple
         for group, paths in GROUPS.items():
             members = [left.pop(f"model.layers.{index}.{path}", None) for path in paths]
             if any(member is not None for member in members):
-                found[group] = _lora(members, sizes=getattr(layer, group).sizes, like=fused.embedding)
+                found[group] = join(members, sizes=getattr(layer, group).sizes, dtype=fused.embedding.dtype)
         layers.append(found)
     if left:
         known = ", ".join(path for paths in GROUPS.values() for path in paths)
         raise ModelError(
-            f"adapter {name!r} adapts {', '.join(sorted(left)[:3])}; this engine adapts {known}. Train the "
-            "adapter on those."
+            f"adapter {name!r} adapts {', '.join(sorted(left)[:3])}; {known} can be. "
+            "Train the adapter on those."
         )
     return tuple(layers)
 
 
-def _layer(layer: Any, *, packed: bool) -> Layer:
+def _layer(layer: Any) -> Layer:
     attention = layer.self_attn
     return Layer(
-        **{name: _fused([_linear(layer, p) for p in paths], packed=packed) for name, paths in GROUPS.items()},
+        **{name: _fused([_linear(layer, path) for path in paths]) for name, paths in GROUPS.items()},
         input_norm=layer.input_layernorm.weight.detach(),
         output_norm=layer.post_attention_layernorm.weight.detach(),
         q_norm=attention.q_norm.weight.detach() if hasattr(attention, "q_norm") else None,
@@ -161,42 +196,30 @@ def _layer(layer: Any, *, packed: bool) -> Layer:
     )
 
 
-def _fused(linears: Sequence[Any], *, packed: bool) -> Linear:
+def _fused(linears: Sequence[Any]) -> Linear:
     bias = None if linears[0].bias is None else torch.cat([linear.bias.detach() for linear in linears])
     sizes = tuple(linear.out_features for linear in linears)
     if len(linears) == 1:
-        weight = linears[0].weight.detach()
-    else:
-        weight = torch.cat([linear.weight.detach() for linear in linears])
-    if packed:
-        weight = torch.ops.mkldnn._reorder_linear_weight(weight)
-    elif len(linears) > 1:
-        for linear, part in zip(linears, weight.split(sizes), strict=True):
-            linear.weight.data = part
-    return Linear(weight, bias, sizes, packed)
+        return Linear(linears[0].weight.detach(), bias, sizes)
+    weight = torch.cat([linear.weight.detach() for linear in linears])
+    for linear, part in zip(linears, weight.split(sizes), strict=True):
+        linear.weight.data = part
+    return Linear(weight, bias, sizes)
 
 
-def _can_pack(model: PreTrainedModel) -> bool:
-    if model.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+def _can_pack(like: Tensor) -> bool:
+    if like.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
-    size = sum(p.numel() * p.element_size() for p in model.parameters())
-    known = model.dtype == torch.float32 or (
-        model.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return like.dtype == torch.float32 or (
+        like.dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     )
-    return bool(known and size <= PACK_LIMIT_BYTES)
+
+
+def _pack(linear: Linear) -> Linear:
+    return linear._replace(weight=torch.ops.mkldnn._reorder_linear_weight(linear.weight), packed=True)
 
 
 def _linear(layer: nn.Module, path: str) -> Any:
     """The frozen linear at `path`, from under its adapters where it has some."""
     module = layer.get_submodule(path)
     return getattr(module, "base_layer", module)
-
-
-def _lora(members: Sequence[LoraPair | None], *, sizes: Sequence[int], like: Tensor) -> Lora:
-    with torch.no_grad():
-        down = torch.cat([member.A for member in members if member is not None])
-        blocks = [
-            torch.zeros(0, size, device=like.device) if member is None else (member.B * member.scale).T
-            for member, size in zip(members, sizes, strict=True)
-        ]
-        return Lora(down.to(like.dtype, copy=True), torch.block_diag(*blocks).to(like.dtype))

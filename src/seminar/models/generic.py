@@ -10,16 +10,17 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from seminar.models.kv import Heads, Room
-from seminar.models.policy import LoraPair, Policy
+from seminar.models.lora import LoraPair
+from seminar.models.policy import Policy
 
 
 class GenericDecoder:
     """Decodes whatever transformers can run."""
 
-    def __init__(self, policy: Policy, *, reason: str) -> None:
-        """`reason`: why no faster decoder serves this model."""
+    def __init__(self, policy: Policy) -> None:
+        """Nothing is copied."""
         self.policy = policy
-        self.name = f"generic ({reason})"
+        self.name = f"generic ({policy.misfit})"
         config = policy.base.config.get_text_config()
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -1,65 +1,44 @@
-"""The forward and backward of one adapted linear layer, without an elementwise pass over its output.
+"""Weights of one adapter: as PEFT holds them, one pair a linear layer, and as fused products take them."""
 
-PEFT holds the weights, their names and their file format; its layers get this forward in place of their own,
-which scales, adds and casts in passes of their own. Same result (tests), fewer passes over memory.
-"""
-
-from types import MethodType
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
-from peft.tuners.lora import Linear
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional as F
 
 
-def speed_up(layer: nn.Module) -> None:
-    """Give a PEFT layer over a plain `nn.Linear` the forward of this module; other kinds keep their own."""
-    if isinstance(layer, Linear) and type(layer.get_base_layer()) is nn.Linear:
-        layer.forward = MethodType(_forward, layer)  # type: ignore[method-assign]
+class LoraPair(NamedTuple):
+    """Live weights of one adapter at one linear layer: y += scale * (x @ A.T) @ B.T."""
+
+    A: Tensor
+    """[rank, in]"""
+    B: Tensor
+    """[out, rank]"""
+    scale: float
 
 
-def _forward(layer: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    base = layer.base_layer
-    name = layer.active_adapters[0] if layer.active_adapters else None
-    if layer.disable_adapters or name not in layer.lora_A:
-        return base(x)  # type: ignore[no-any-return]
-    dropout = layer.lora_dropout[name]
-    p = dropout.p if isinstance(dropout, nn.Dropout) and dropout.training else 0.0
-    A, B = layer.lora_A[name].weight, layer.lora_B[name].weight
-    return _Adapted.apply(x, base.weight, base.bias, A, B, layer.scaling[name], p)  # type: ignore[no-untyped-call, no-any-return]
+class Lora(NamedTuple):
+    """The low-rank part of one fused product: y += (x @ down.T) @ up, the scale folded into `up`."""
+
+    down: Tensor
+    """[sum of ranks, in]"""
+    up: Tensor
+    """[sum of ranks, out]: a block for each linear of the group, 0 elsewhere."""
+
+    def add_(self, y_NO: Tensor, x_NI: Tensor) -> Tensor:
+        """Add the low-rank part of `x` to `y` in place."""
+        return y_NO.addmm_(F.linear(x_NI, self.down), self.up)
 
 
-class _Adapted(torch.autograd.Function):
-    """y = x W' + bias + scale * drop(x) A' B'. W and bias are frozen; A and B live in float32, products run
-    in W's dtype."""
+def join(members: Sequence[LoraPair | None], *, sizes: Sequence[int], dtype: torch.dtype) -> Lora:
+    """The pairs of the linears that one product stands for, None where one has none; gradients pass through.
 
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, A: Tensor, B: Tensor, scale: float, p: float
-    ) -> Tensor:
-        rows = x.reshape(-1, x.shape[-1])
-        a, b = A.to(weight.dtype), B.to(weight.dtype)
-        keep = torch.rand_like(rows, dtype=torch.float32).ge_(p).to(rows.dtype).div_(1 - p) if p > 0 else None
-        seen = rows if keep is None else rows * keep
-        inner = seen @ a.T
-        y = nn.functional.linear(rows, weight, bias).addmm_(inner, b.T, alpha=scale)
-        ctx.save_for_backward(seen, inner, weight, a, b, keep)
-        ctx.scale, ctx.shape = scale, x.shape
-        return y.view(*x.shape[:-1], -1)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None, Tensor, Tensor, None, None]:
-        seen, inner, weight, a, b, keep = ctx.saved_tensors
-        grad = grads[0].reshape(-1, grads[0].shape[-1])
-        back = grad @ b
-        dA = (back.T @ seen).float().mul_(ctx.scale)
-        dB = (grad.T @ inner).float().mul_(ctx.scale)
-        dx = None
-        if ctx.needs_input_grad[0]:
-            dx = grad @ weight
-            if keep is None:
-                dx.addmm_(back, a, alpha=ctx.scale)
-            else:
-                dx.add_((back @ a).mul_(keep), alpha=ctx.scale)
-            dx = dx.view(ctx.shape)
-        return dx, None, None, dA, dB, None, None
+    `sizes` are the outputs of each linear.
+    """
+    found = [member for member in members if member is not None]
+    blocks = [
+        found[0].A.new_zeros(0, size) if member is None else (member.B * member.scale).T
+        for member, size in zip(members, sizes, strict=True)
+    ]
+    return Lora(torch.cat([member.A for member in found]).to(dtype), torch.block_diag(*blocks).to(dtype))

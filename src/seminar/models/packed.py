@@ -27,13 +27,37 @@ class RowMask(NamedTuple):
     """Tokens of the prompt."""
     completions: int
     """Tokens of all completions."""
-    mask: Tensor
-    """bool [completions, prompt + completions]: True where the query may look."""
+    bias: Tensor
+    """[completions, prompt + completions]: 0 where the query may look, minus infinity elsewhere."""
 
 
-def layout(rows: Sequence[Row], *, device: torch.device) -> tuple[RowMask, ...]:
-    """Masks of the rows of a batch."""
-    return tuple(_row_mask(row, device=device) for row in rows)
+def layout(rows: Sequence[Row], *, device: torch.device, dtype: torch.dtype) -> tuple[RowMask, ...]:
+    """Masks of the rows of a batch, for queries of `dtype`."""
+    return tuple(_row_mask(row, device=device, dtype=dtype) for row in rows)
+
+
+def attend(q_NHD: Tensor, k_NKD: Tensor, v_NKD: Tensor, layout: Sequence[RowMask], *, scale: float) -> Tensor:
+    """Attention of the tokens of a packed batch, each within its row; [N, H, D], contiguous."""
+    groups = q_NHD.shape[1] // k_NKD.shape[1]
+    if groups > 1:
+        k_NKD, v_NKD = k_NKD.repeat_interleave(groups, dim=1), v_NKD.repeat_interleave(groups, dim=1)
+    # split, not slices: its backward is one concatenation instead of one zero-filled tensor a slice
+    q, k, v = (x.transpose(0, 1)[None] for x in (q_NHD, k_NKD, v_NKD))
+    queries = q.split([n for row in layout for n in (row.prompt, row.completions)], dim=2)
+    keys = k.split([row.prompt + row.completions for row in layout], dim=2)
+    values = v.split([row.prompt + row.completions for row in layout], dim=2)
+    pieces = []
+    for index, (prompt, _, bias) in enumerate(layout):
+        k, v = keys[index], values[index]
+        pieces += [
+            scaled_dot_product_attention(
+                queries[2 * index], k[:, :, :prompt], v[:, :, :prompt], is_causal=True, scale=scale
+            ),
+            scaled_dot_product_attention(
+                queries[2 * index + 1], k, v, attn_mask=bias[None, None], scale=scale
+            ),
+        ]
+    return torch.cat([piece[0].transpose(0, 1) for piece in pieces])
 
 
 def packed_attention(
@@ -54,35 +78,18 @@ def packed_attention(
     """
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
-    # split, not slices: its backward is one concatenation instead of one zero-filled tensor a slice
-    queries = query.split([n for row in layout for n in (row.prompt, row.completions)], dim=2)
-    keys = key.split([row.prompt + row.completions for row in layout], dim=2)
-    values = value.split([row.prompt + row.completions for row in layout], dim=2)
-    pieces = []
-    for index, (prompt, _, mask) in enumerate(layout):
-        k, v = keys[index], values[index]
-        pieces.append(
-            scaled_dot_product_attention(
-                queries[2 * index], k[:, :, :prompt], v[:, :, :prompt], is_causal=True, scale=scaling
-            )
-        )
-        pieces.append(
-            scaled_dot_product_attention(
-                queries[2 * index + 1], k, v, attn_mask=mask[None, None], scale=scaling
-            )
-        )
-    return torch.cat(pieces, dim=2).transpose(1, 2).contiguous(), None
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    return attend(q, k, v, layout, scale=scale)[None], None
 
 
-def _row_mask(row: Row, *, device: torch.device) -> RowMask:
+def _row_mask(row: Row, *, device: torch.device, dtype: torch.dtype) -> RowMask:
     lengths = torch.tensor(row.lengths, device=device)
     owner = torch.repeat_interleave(torch.arange(len(row.lengths), device=device), lengths)
-    own = (owner[:, None] == owner[None, :]).tril()
-    prompt = torch.ones(len(owner), row.prompt, dtype=torch.bool, device=device)
-    return RowMask(prompt=row.prompt, completions=len(owner), mask=torch.cat([prompt, own], dim=1))
+    foreign = (owner[:, None] != owner[None, :]).logical_or_(owner.new_ones(len(owner), len(owner)).triu(1))
+    bias = torch.zeros(len(owner), row.prompt + len(owner), dtype=dtype, device=device)
+    bias[:, row.prompt :].masked_fill_(foreign, -torch.inf)
+    return RowMask(prompt=row.prompt, completions=len(owner), bias=bias)
 
 
 AttentionInterface.register(NAME, packed_attention)
