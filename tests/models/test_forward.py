@@ -7,10 +7,10 @@ from transformers import PreTrainedModel
 
 from conftest import MODELS
 from seminar.learn.samples import pack
-from seminar.models import forward
+from seminar.models import attention, forward, packed
 from seminar.models.fused import Linear
 from seminar.models.policy import Policy
-from seminar.types import Sample
+from seminar.types import Row, Sample
 
 FAMILY = ["llama", "llama-biased", "mistral", "qwen2", "qwen3"]
 
@@ -70,6 +70,23 @@ def test_the_bare_base_speaks_where_no_adapter_is_active(family, tiny_policy, mo
         with policy.active(None):
             theirs = policy.logprobs(batch)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("long", [1, 4, 10**6])
+@pytest.mark.parametrize("lengths", [(1,), (5, 5), (3, 1, 16, 17)])
+def test_attention_piece_by_piece_is_that_under_the_whole_mask(long, lengths, monkeypatch):
+    monkeypatch.setattr(attention, "LONG", long)
+    rows = (Row(start=0, prompt=7, lengths=lengths), Row(start=7 + sum(lengths), prompt=1, lengths=(2, 9)))
+    count = 7 + sum(lengths) + 12
+    torch.manual_seed(0)
+    given = [torch.randn(count, heads, 8, requires_grad=True) for heads in (6, 2, 2)]
+    weight = torch.randn(count, 6, 8)
+    layout = packed.layout(rows, device=torch.device("cpu"), dtype=torch.float32)
+    seen = []
+    for out in (packed.attend(*given, layout), attention.attention(*given, attention.pieces(rows))):
+        seen.append((out, *torch.autograd.grad((out * weight).sum(), given)))
+    for theirs, ours in zip(*seen, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-5)
 
 
 def products():

@@ -2,6 +2,7 @@
 neighbour."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -265,6 +266,35 @@ def test_metrics_do_not_depend_on_the_split():
         )
     for name in ("kl", "loss", "entropy", "clipped", "grad_norm", "tokens", "samples"):
         assert rows[0][name] == pytest.approx(rows[1][name], rel=1e-4, abs=1e-7), name
+
+
+@pytest.mark.parametrize("loss", ["grpo", "dr_grpo", "dapo", "gspo"])
+@pytest.mark.parametrize("flat", [(0, 1, 2), (0, 1, 2, 3, 4)])
+def test_samples_without_advantage_are_counted_but_not_run(loss, flat, monkeypatch):
+    seen = []
+    for run_all in (True, False):
+        policy = make()
+        one = learner(policy)
+        made = [
+            replace(s, advantages=(0.0,) * len(s.completion_ids)) if index in flat else s
+            for index, s in enumerate(with_engine(policy, "a", samples()))
+        ]
+        with monkeypatch.context() as patch:
+            ran = []
+            logprobs = policy.logprobs
+            patch.setattr(policy, "logprobs", lambda batch, f=logprobs, r=ran: r.append(batch) or f(batch))
+            if run_all:
+                patch.setattr("seminar.train.update._without_flat", lambda samples: (samples, []))
+            found = update(policy, one, made, step=0, seed=0, settings=settings(loss=loss, beta=0.0))
+        seen.append((found, one.state(), {name: t.detach() for name, t in one.named.items()}, ran))
+    (whole, moments, weights, _), (less, fewer_moments, same_weights, ran) = seen
+    assert sum(len(batch.length_S) for batch in ran) == max(1, 5 - len(flat))
+    for name in ("loss", "entropy", "clipped", "grad_norm", "tokens", "samples"):
+        assert less[name] == pytest.approx(whole[name], rel=1e-4, abs=1e-7), name
+    assert "gap" in less
+    for name, tensor in weights.items():
+        torch.testing.assert_close(same_weights[name], tensor, rtol=0, atol=1e-6)
+    assert moments.keys() == fewer_moments.keys()
 
 
 def test_an_engine_that_speaks_with_other_weights_stops_the_run_and_names_the_adapter():

@@ -5,7 +5,7 @@ outputs of gate and up, queries, keys and values) and makes the rest anew: a thi
 model's own modules, and fewer passes over it. Same log-probabilities and gradients as plain PEFT (tests).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -14,7 +14,6 @@ from torch.nn.functional import rms_norm, silu
 
 from seminar.models.fused import Fused, Layer, LayerLora, Linear, norm
 from seminar.models.lora import Lora
-from seminar.models.packed import RowMask, attend
 
 
 def hidden_states(
@@ -23,17 +22,18 @@ def hidden_states(
     *,
     ids_N: Tensor,
     position_N: Tensor,
-    layout: Sequence[RowMask],
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor],
     dropout: float,
 ) -> Tensor:
     """Last hidden states [N, hidden] under an adapter, one mapping a layer; empty ones: the bare base.
 
+    `attend` takes queries [N, H, D], keys and values [N, K, D] of all tokens and returns [N, H, D].
     Dropout falls on the inputs of an adapter: one mask for all linears of a fused product.
     """
     cos, sin = fused.rotation(position_N)
     x = fused.embedding[ids_N]
     for layer, parts in zip(fused.layers, lora, strict=True):
-        x = _layer(x, layer, parts, fused=fused, cos=cos, sin=sin, layout=layout, dropout=dropout)
+        x = _layer(x, layer, parts, fused=fused, cos=cos, sin=sin, attend=attend, dropout=dropout)
     return rms_norm(x, x.shape[-1:], fused.norm, fused.eps)
 
 
@@ -45,7 +45,7 @@ def _layer(
     fused: Fused,
     cos: Tensor,
     sin: Tensor,
-    layout: Sequence[RowMask],
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor],
     dropout: float,
 ) -> Tensor:
     def product(x: Tensor, name: str, before: "_Before | None") -> Tensor:
@@ -60,7 +60,7 @@ def _layer(
         normed = (rms_norm(q, width, layer.q_norm, fused.eps), rms_norm(k, width, layer.k_norm, fused.eps))
         turned = torch.cat(normed, dim=1)
     q, k = _Rotate.apply(turned, cos, sin).split([fused.heads, fused.kv_heads], dim=1)  # type: ignore[no-untyped-call]
-    seen = attend(q, k, v, layout, scale=fused.width**-0.5)
+    seen = attend(q, k, v)
     x = x + product(seen.reshape(len(x), -1), "o", None)
     gates = product(x, "gate_up", _Norm(layer.output_norm, fused.eps))
     return x + product(gates, "down", _SwiGLU())

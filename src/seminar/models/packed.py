@@ -36,7 +36,9 @@ def layout(rows: Sequence[Row], *, device: torch.device, dtype: torch.dtype) -> 
     return tuple(_row_mask(row, device=device, dtype=dtype) for row in rows)
 
 
-def attend(q_NHD: Tensor, k_NKD: Tensor, v_NKD: Tensor, layout: Sequence[RowMask], *, scale: float) -> Tensor:
+def attend(
+    q_NHD: Tensor, k_NKD: Tensor, v_NKD: Tensor, layout: Sequence[RowMask], *, scale: float | None = None
+) -> Tensor:
     """Attention of the tokens of a packed batch, each within its row; [N, H, D], contiguous."""
     groups = q_NHD.shape[1] // k_NKD.shape[1]
     if groups > 1:
@@ -78,9 +80,8 @@ def packed_attention(
     """
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    return attend(q, k, v, layout, scale=scale)[None], None
+    return attend(q, k, v, layout, scale=scaling)[None], None
 
 
 def _row_mask(row: Row, *, device: torch.device, dtype: torch.dtype) -> RowMask:

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from transformers import (
 )
 
 from seminar.errors import ModelError
-from seminar.models import packed
+from seminar.models import attention, packed
 from seminar.models.forward import hidden_states
 from seminar.models.fused import Fused, adapt, fuse, misfit
 from seminar.models.logprobs import chosen_logprobs
@@ -198,19 +199,22 @@ class Policy:
         """Last hidden states [N, H] of a packed batch under the active adapter."""
         device = self.device
         ids_N, position_N = (torch.from_numpy(x).to(device) for x in (batch.ids_N, batch.positions_N))
-        layout = packed.layout(batch.rows, device=device, dtype=self.dtype)
         if self.fused is not None:
             name = self._speaker
-            lora = adapt(self.fused, {} if name is None else self.adapter(name), name=str(name))
             return hidden_states(
-                self.fused, lora, ids_N=ids_N, position_N=position_N, layout=layout, dropout=self._dropout
+                self.fused,
+                adapt(self.fused, {} if name is None else self.adapter(name), name=str(name)),
+                ids_N=ids_N,
+                position_N=position_N,
+                attend=self._attention(batch),
+                dropout=self._dropout,
             )
         output = self.base.base_model(
             input_ids=ids_N[None],
             position_ids=position_N[None],
             attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
             use_cache=False,
-            layout=layout,
+            layout=packed.layout(batch.rows, device=device, dtype=self.dtype),
         )
         return output.last_hidden_state[0]  # type: ignore[no-any-return]
 
@@ -250,6 +254,13 @@ class Policy:
 
     # -- helpers
     # ------------------------------------------------------------------------------------------------
+
+    def _attention(self, batch: Batch) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+        """Piece by piece on a CPU; under one mask a row where kernels are fast and calls are dear."""
+        if self.device.type == "cpu":
+            return partial(attention.attention, pieces=attention.pieces(batch.rows))
+        layout = packed.layout(batch.rows, device=self.device, dtype=self.dtype)
+        return partial(packed.attend, layout=layout)
 
     def _inject(self, name: str, config: LoraConfig) -> None:
         try:

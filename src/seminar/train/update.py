@@ -129,16 +129,18 @@ def update(
     """One policy step of `learner`'s adapter on its own samples; metrics are means over trained tokens.
 
     On policy with one inner update the old log-probabilities are the new ones, detached: no pass for them.
+    Without a penalty, samples of advantage 0 have no gradient and are not run; means count them all the same.
     The reference runs under the same dropout masks, so that the penalty is exactly 0 while the adapter has
     not moved.
     """
-    batches = pack(samples, max_tokens=settings.max_tokens)
+    run, flat = (samples, []) if settings.beta else _without_flat(samples)
+    batches = pack(run, max_tokens=settings.max_tokens)
     count = sum(s.weight for s in samples)
     tokens = sum(s.weight * len(s.completion_ids) for s in samples)
     denominator = losses.denominator(
         settings.loss, samples=count, tokens=tokens, max_tokens=settings.max_completion
     )
-    sums: dict[str, float] = {}
+    sums: dict[str, float] = {"entropy": -sum(sum(s.engine_logprobs or ()) for s in flat)}
     gaps: list[Tensor] = []
     for number, batch in enumerate(batches):
         reference = reference_logprobs(
@@ -168,6 +170,13 @@ def update(
     gap = check_gap(gaps, adapter=learner.adapter, limit=settings.max_gap)
     metrics = {name: value / max(tokens, 1.0) for name, value in sums.items()}
     return {**metrics, **learner.step(step), **gap, "tokens": tokens, "samples": count}
+
+
+def _without_flat(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """Samples with an advantage, at least one so that the engine is compared in every step; and the rest."""
+    run = [s for s in samples if any(s.advantages)] or list(samples[:1])
+    kept = {id(s) for s in run}
+    return run, [s for s in samples if id(s) not in kept]
 
 
 def imitate(
