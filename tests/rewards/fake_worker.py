@@ -23,6 +23,8 @@ def answer(job: str) -> object:
             return os.getpid()
         case "rest":
             time.sleep(1000)
+        case "slow":
+            time.sleep(0.5)
         case "fill the memory":
             return len(bytearray(10**10))
     return job

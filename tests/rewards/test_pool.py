@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,34 @@ def test_a_hung_job_times_out_and_its_neighbours_are_answered(pool):
     assert outcomes == [Outcome("timeout"), *(Outcome("done", k) for k in range(2 * AHEAD + 1))]
     assert pool.counts["timeout"] == 1
     assert pool.counts["done"] == 2 * AHEAD + 1
+
+
+def test_what_waits_behind_a_hung_job_is_answered_before_its_deadline(monkeypatch):
+    monkeypatch.setattr("seminar.rewards.pool.PATIENCE_S", 0.1)
+    with Pool("fake_worker", num_workers=1, deadline_s=60.0) as pool:
+        hung, *others = [pool.submit(job) for job in ["rest", *range(5)]]
+        assert [future.result() for future in others] == [Outcome("done", k) for k in range(5)]
+        assert not hung.done()
+
+
+def test_a_job_that_ends_in_overtime_keeps_its_answer_and_its_child_goes(monkeypatch):
+    monkeypatch.setattr("seminar.rewards.pool.PATIENCE_S", 0.1)
+    with Pool("fake_worker", num_workers=1, deadline_s=60.0) as pool:
+        assert run(pool, "slow", *range(3)) == [Outcome("done", k) for k in ("slow", 0, 1, 2)]
+        assert run(pool, 7) == [Outcome("done", 7)]
+        assert pool.counts["restarted"] == 1
+
+
+def test_at_most_as_many_jobs_are_overtime_as_there_are_workers(monkeypatch):
+    monkeypatch.setattr("seminar.rewards.pool.PATIENCE_S", 0.1)
+    with Pool("fake_worker", num_workers=2, deadline_s=2.0) as pool:
+        hung = [pool.submit("rest") for _ in range(8)]
+        most = 0
+        while not all(future.done() for future in hung):
+            most = max(most, len(pool._children))
+            time.sleep(0.01)
+        assert most == 4
+        assert run(pool, *range(20)) == [Outcome("done", k) for k in range(20)]
 
 
 def test_a_job_that_holds_the_interpreter_is_ended_all_the_same(pool):

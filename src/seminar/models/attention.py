@@ -7,12 +7,14 @@ sum (Dao et al. 2022), so that no share is kept. Small pieces are batched and de
 take torch's flash attention.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from seminar.models import packed
 from seminar.types import Row
 
 LONG = 512
@@ -82,10 +84,10 @@ def pieces(rows: Sequence[Row]) -> list[Piece]:
     segments, across = [], []
     for row in rows:
         first = row.start + row.prompt
-        segments.append((row.start, row.prompt))
-        across.append(
-            Piece(slice(first, first + sum(row.lengths)), slice(row.start, first), None, causal=False)
-        )
+        if row.prompt:
+            segments.append((row.start, row.prompt))
+            queries, keys = slice(first, first + sum(row.lengths)), slice(row.start, first)
+            across.append(Piece(queries, keys, None, causal=False))
         for length in row.lengths:
             segments.append((first, length))
             first += length
@@ -103,6 +105,15 @@ def pieces(rows: Sequence[Row]) -> list[Piece]:
 def attention(q_NHD: Tensor, k_NKD: Tensor, v_NKD: Tensor, pieces: Sequence[Piece]) -> Tensor:
     """Scaled attention of every token to its own segment and, from a completion, to its prompt; [N, H, D]."""
     return _Attention.apply(q_NHD, k_NKD, v_NKD, pieces)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def attention_of(
+    rows: Sequence[Row], *, device: torch.device, dtype: torch.dtype
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Attention of a packed batch: by pieces on a CPU; under one mask a row where calls are dear."""
+    if device.type == "cpu":
+        return partial(attention, pieces=pieces(rows))
+    return partial(packed.attend, layout=packed.layout(rows, device=device, dtype=dtype))
 
 
 class _Attention(torch.autograd.Function):

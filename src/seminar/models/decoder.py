@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby, pairwise, takewhile
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import silu
 
+from seminar.models.attention import attention_of
 from seminar.models.forward import rotate
 from seminar.models.fused import Fused, Layer, LayerLora, Linear, adapt, norm, packed
 from seminar.models.kv import Cache, Heads, Room
 from seminar.models.lora import Lora, LoraPair
+from seminar.types import Row
 
-PREFILL_TOKENS = 2048
+PREFILL_TOKENS = 4096
 """Prompt tokens in one forward; bounds the memory of activations, and the products are large by then."""
 
 
@@ -55,15 +58,19 @@ class FusedRows:
     def admit(self, prompts: Sequence[Sequence[int]], samples: Sequence[int]) -> Tensor:
         """Prefill prompts, each once, and add `samples` rows of each; logits [P, V] of the first token."""
         places = self.cache.admit([len(p) for p in prompts], samples)
+        order = sorted(range(len(prompts)), key=lambda p: tuple(prompts[p]))
         parts, first = [], 0
-        while first < len(prompts):
-            last, total = first + 1, len(prompts[first])
-            while last < len(prompts) and total + len(prompts[last]) <= PREFILL_TOKENS:
-                total, last = total + len(prompts[last]), last + 1
-            where = slice(places.start + first, places.start + last)
-            parts.append(self._prefill(prompts[first:last], where))
+        while first < len(order):
+            last, total = first + 1, len(prompts[order[first]])
+            while last < len(order) and total + len(prompts[order[last]]) <= PREFILL_TOKENS:
+                total, last = total + len(prompts[order[last]]), last + 1
+            chosen = order[first:last]
+            where = torch.tensor(chosen, device=self.cos.device) + places.start
+            parts.append(self._prefill([prompts[p] for p in chosen], where))
             first = last
-        return self._head(torch.cat(parts))
+        hidden = torch.cat(parts)
+        sorted_back = torch.tensor(order, device=hidden.device).argsort()
+        return self._head(hidden[sorted_back])
 
     def step(self, ids: Sequence[int]) -> Tensor:
         """Feed one token a row; logits [N, V] of the next."""
@@ -75,31 +82,34 @@ class FusedRows:
         """Row i becomes what row order[i] was; rows not named leave."""
         self.cache.keep(order)
 
-    def _prefill(self, prompts: Sequence[Sequence[int]], where: slice) -> Tensor:
-        """Hidden states [P, hidden] of each prompt's last token; only attention sees padding, at right."""
+    def _prefill(self, prompts: Sequence[Sequence[int]], where: Tensor) -> Tensor:
+        """Hidden states [P, hidden] of each prompt's last token; what neighbours begin with is run once."""
         device = self.cos.device
-        lengths = [len(p) for p in prompts]
-        longest, total = max(lengths), sum(lengths)
-        ends = torch.tensor(lengths).cumsum(0)
-        ids_N = torch.tensor([i for p in prompts for i in p], device=device)
-        position_N = torch.cat([torch.arange(n) for n in lengths]).to(device)
-        even = total == longest * len(prompts)
-        spread = (ends - torch.tensor(lengths))[:, None] + torch.arange(longest)
-        spread = spread.clamp(max=total - 1).flatten().to(device)
-        packed = torch.cat([torch.arange(n) + i * longest for i, n in enumerate(lengths)]).to(device)
-
-        def pad(x_NKD: Tensor) -> Tensor:
-            x = x_NKD if even else x_NKD.index_select(0, spread)
-            return x.view(len(prompts), longest, -1, self.fused.width).transpose(1, 2)
+        shared = shared_prefix(prompts)
+        rows: list[Row] = []
+        ids: list[int] = []
+        positions: list[int] = []
+        place: list[list[int]] = []
+        for prefix, members in groupby(prompts, key=lambda prompt: tuple(prompt[:shared])):
+            start, rests = len(ids), [prompt[shared:] for prompt in members]
+            ids += prefix
+            positions += range(shared)
+            for rest in rests:
+                place.append([*range(start, start + shared), *range(len(ids), len(ids) + len(rest))])
+                ids += rest
+                positions += range(shared, shared + len(rest))
+            rows.append(Row(start=start, prompt=shared, lengths=tuple(map(len, rests))))
+        longest = max(map(len, prompts))
+        spread = torch.tensor([row + row[-1:] * (longest - len(row)) for row in place], device=device)
+        look = attention_of(rows, device=device, dtype=self.fused.embedding.dtype)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            q, k, v = pad(q), pad(k), pad(v)
-            self.cache.write_prompts(layer, where, k, v)
-            out = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-            out = out.transpose(1, 2).reshape(len(prompts) * longest, -1)
-            return out if even else out.index_select(0, packed)
+            self.cache.write_prompts(layer, where, k[spread].transpose(1, 2), v[spread].transpose(1, 2))
+            return look(q, k, v).flatten(1)
 
-        return self._layers(ids_N, position_N, attend, last=ends.to(device) - 1)
+        last = torch.tensor([row[-1] for row in place], device=device)
+        ids_N, position_N = torch.tensor(ids, device=device), torch.tensor(positions, device=device)
+        return self._layers(ids_N, position_N, attend, last=last)
 
     def _layers(
         self,
@@ -137,6 +147,18 @@ class FusedRows:
 
     def _head(self, x: Tensor) -> Tensor:
         return self.fused.head(norm(x, self.fused.norm, self.fused.eps))
+
+
+def shared_prefix(prompts: Sequence[Sequence[int]]) -> int:
+    """Length of the prefix that spares most tokens if it is run once for all sorted prompts with it."""
+    shortest = min(map(len, prompts))
+    common = [
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+        for one, other in pairwise(prompts)
+    ]
+    lengths = sorted((min(length, shortest - 1) for length in common), reverse=True)
+    spared = {length: length * count for count, length in enumerate(lengths, start=1)}
+    return max(spared, key=spared.__getitem__, default=0)
 
 
 def _product(x: Tensor, linear: Linear, lora: Lora | None) -> Tensor:

@@ -148,7 +148,7 @@ class Cache:
 
     # -- attention -------------------------------------------------------------------------------------------
 
-    def write_prompts(self, layer: int, places: slice, k_PKLD: Tensor, v_PKLD: Tensor) -> None:
+    def write_prompts(self, layer: int, places: Tensor, k_PKLD: Tensor, v_PKLD: Tensor) -> None:
         """Store keys and values of prompts, padded on the right to the longest; padding is never read."""
         length = k_PKLD.shape[2]
         self.prompt_keys[layer, places, :, :, :length] = k_PKLD.transpose(2, 3)

@@ -49,16 +49,16 @@ def attend(
     keys = k.split([row.prompt + row.completions for row in layout], dim=2)
     values = v.split([row.prompt + row.completions for row in layout], dim=2)
     pieces = []
-    for index, (prompt, _, bias) in enumerate(layout):
+    for index, (prompt, completions, bias) in enumerate(layout):
         k, v = keys[index], values[index]
-        pieces += [
-            scaled_dot_product_attention(
-                queries[2 * index], k[:, :, :prompt], v[:, :, :prompt], is_causal=True, scale=scale
-            ),
-            scaled_dot_product_attention(
-                queries[2 * index + 1], k, v, attn_mask=bias[None, None], scale=scale
-            ),
-        ]
+        if prompt:
+            own = (queries[2 * index], k[:, :, :prompt], v[:, :, :prompt])
+            pieces.append(scaled_dot_product_attention(*own, is_causal=True, scale=scale))
+        if completions:
+            mask = bias[None, None]
+            pieces.append(
+                scaled_dot_product_attention(queries[2 * index + 1], k, v, attn_mask=mask, scale=scale)
+            )
     return torch.cat([piece[0].transpose(0, 1) for piece in pieces])
 
 

@@ -2,9 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,8 @@ from transformers import (
 )
 
 from seminar.errors import ModelError
-from seminar.models import attention, packed
+from seminar.models import packed
+from seminar.models.attention import attention_of
 from seminar.models.forward import hidden_states
 from seminar.models.fused import Fused, adapt, fuse, misfit
 from seminar.models.logprobs import chosen_logprobs
@@ -206,7 +206,7 @@ class Policy:
                 adapt(self.fused, {} if name is None else self.adapter(name), name=str(name)),
                 ids_N=ids_N,
                 position_N=position_N,
-                attend=self._attention(batch),
+                attend=attention_of(batch.rows, device=device, dtype=self.dtype),
                 dropout=self._dropout,
             )
         output = self.base.base_model(
@@ -254,13 +254,6 @@ class Policy:
 
     # -- helpers
     # ------------------------------------------------------------------------------------------------
-
-    def _attention(self, batch: Batch) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-        """Piece by piece on a CPU; under one mask a row where kernels are fast and calls are dear."""
-        if self.device.type == "cpu":
-            return partial(attention.attention, pieces=attention.pieces(batch.rows))
-        layout = packed.layout(batch.rows, device=self.device, dtype=self.dtype)
-        return partial(packed.attend, layout=layout)
 
     def _inject(self, name: str, config: LoraConfig) -> None:
         try:

@@ -29,7 +29,8 @@ MAX_JOB_BYTES = 30_000
 START_S = 300.0
 """Seconds a child may take to start, on however busy a machine; the clock of a job starts after that."""
 PATIENCE_S = 1.0
-"""Seconds after which a job's child gets a successor, so that a kill costs the next job no start."""
+"""Seconds after which a job is overtime: another child takes over the work that waits, and this one ends with
+its job. At most as many are overtime as there are workers, so that hung jobs share the deadline they cost."""
 MAX_FAILED_STARTS = 3
 """Children in a row that may end before they are ready."""
 
@@ -74,17 +75,15 @@ class Pool:
             if self._closed:
                 raise RunError(self._closed)
             self._waiting.append(entry)
-            if len(self._waiting) > self._idle and len(self._threads) < self.num_workers:
-                thread = threading.Thread(target=self._run, name="grading", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            if len(self._waiting) > self._idle and len(self._threads) - self._overtime < self.num_workers:
+                self._hire()
             self._changed.notify()
         return entry.future
 
     def close(self) -> None:
         """Kill the children; jobs not yet done raise RunError."""
         self._end("the grading pool is closed; make a new one.")
-        for thread in self._threads:
+        for thread in [*self._threads]:
             thread.join()
 
     def __enter__(self) -> Self:
@@ -102,6 +101,7 @@ class Pool:
         self._threads: list[threading.Thread] = []
         self._children: set[_Child] = set()
         self._idle = 0
+        self._overtime = 0
         self._closed = ""
 
     def _end(self, why: str) -> None:
@@ -114,26 +114,37 @@ class Pool:
                 child.process.kill()
             self._changed.notify_all()
 
+    def _hire(self) -> None:
+        thread = threading.Thread(target=self._run, name="grading", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
     def _run(self) -> None:
-        """One thread: keep a child at work; whatever ends the thread ends the pool, so that nobody waits."""
+        """One thread with a child at work; unless it is relieved, its end ends the pool: nobody waits."""
         sent: deque[_Job] = deque()
+        relieved = False
         try:
-            self._serve(sent)
+            relieved = self._serve(sent)
         except OSError as error:
             self._end(f"grading: a process cannot be started ({error}). Use fewer workers.")
         finally:
             with self._changed:
-                self._waiting.extendleft(reversed(sent))
-            self._end("grading: a thread of the pool ended.")
+                self._give_back(sent)
+                if relieved:
+                    self._overtime -= 1
+                    self._threads.remove(threading.current_thread())
+            if not relieved:
+                self._end("grading: a thread of the pool ended.")
 
-    def _serve(self, sent: deque[_Job]) -> None:
-        spare: _Child | None = None
-        while (child := self._ready(spare)) is not None:
-            spare, alive = None, True
-            while alive and self._refill(child, sent):
+    def _serve(self, sent: deque[_Job]) -> bool:
+        """Whether it ended because another thread took over."""
+        relieved = False
+        while not relieved and (child := self._ready()) is not None:
+            alive = True
+            while alive and not relieved and self._refill(child, sent):
                 outcome = child.outcome(min(PATIENCE_S, self.deadline_s))
                 if outcome.status == "timeout" and self.deadline_s > PATIENCE_S:
-                    spare = spare or self._launch()
+                    relieved = self._relieve(sent)
                     outcome = child.outcome(self.deadline_s - PATIENCE_S)
                 alive = outcome.status in ("done", "failed")
                 with self._changed:
@@ -143,22 +154,35 @@ class Pool:
             self._bury(child)
             with self._changed:
                 self.counts["restarted"] += not self._closed
-                self._waiting.extendleft(reversed(sent))
-                sent.clear()
-                self._changed.notify_all()
-        if spare is not None:
-            self._bury(spare)
+                self._give_back(sent)
+        return relieved
 
-    def _ready(self, spare: "_Child | None") -> "_Child | None":
-        """A child that said it is ready, `spare` before a new one; None when the pool is closed."""
+    def _relieve(self, sent: deque[_Job]) -> bool:
+        """Leave everything but the job at hand to another thread, unless too many did so already."""
+        with self._changed:
+            if self._closed or self._overtime == self.num_workers:
+                return False
+            self._overtime += 1
+            hung = sent.popleft()
+            self._give_back(sent)
+            sent.append(hung)
+            self._hire()
+            return True
+
+    def _give_back(self, sent: deque[_Job]) -> None:
+        self._waiting.extendleft(reversed(sent))
+        sent.clear()
+        self._changed.notify_all()
+
+    def _ready(self) -> "_Child | None":
+        """A child that said it is ready; None when the pool is closed."""
         for _ in range(MAX_FAILED_STARTS):
-            child = spare or self._launch()
+            child = self._launch()
             if child is None:
                 return None
             if child.outcome(START_S).status == "done":
                 return child
             self._bury(child)
-            spare = None
         self._end(f"grading: `{' '.join(self._command)}` does not start. Run it by hand to see why.")
         return None
 
