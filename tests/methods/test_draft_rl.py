@@ -356,3 +356,16 @@ def test_eval_reports_winner_vote_agent_draft_and_oracle_with_intervals(finished
     report = (tmp_path / "again" / "report.md").read_text()
     for label in ("selected answer", "majority vote", "best single agent", "mean draft", "oracle of 4"):
         assert re.search(rf"^\| {label}.*, trained \|.*\[.*\]", report, re.MULTILINE), label
+
+
+def test_eval_on_another_domain_reports_what_that_domain_measures(finished, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"question": f"{n}+1?", "answer": "Rome"}) + "\n" for n in range(3)))
+    source = f"data.evaluation=[{{type: file, path: {rows}, domain: qa}}]"
+    said = CliRunner().invoke(app, ["eval", source, "--team", str(finished), "--out", str(tmp_path / "qa")])
+    assert said.exit_code == 0, said.output
+    report = (tmp_path / "qa" / "report.md").read_text()
+    assert re.search(r"^\| F1, trained \|", report, re.MULTILINE)
+    assert re.search(r"^\| exact match, before \|", report, re.MULTILINE)
+    assert "complexity" not in report
+    assert re.search(r"^\| generated tokens of reviews a question, trained \|", report, re.MULTILINE)

@@ -167,7 +167,7 @@ class Policy:
         model = self._peft()
         state = get_peft_model_state_dict(model, adapter_name=name)
         save_file({k: v.contiguous().cpu() for k, v in state.items()}, folder / "adapter_model.safetensors")
-        config = copy(model.peft_config[name])
+        config: Any = copy(model.peft_config[name])
         config.target_modules = sorted(config.target_modules)  # a set: its order differs between processes
         config.save_pretrained(str(folder))
 
