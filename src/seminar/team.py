@@ -71,9 +71,9 @@ class TrainedTeam:
     def watch(self, question: str | Task, *, seed: int = 0) -> Iterator[tuple[Turn, ...]]:
         """The team at work on a question, round by round as it comes. Raises DataError: too long a question.
 
-        A `Task` brings options or paragraphs with its question.
+        A `Task` brings what a bare question lacks: options, paragraphs, another domain.
         """
-        for turns in rollout.watch(self._task(question), self.protocol, self.team, seed=(seed,)):
+        for turns in rollout.watch(self.task(question), self.protocol, self.team, seed=(seed,)):
             yield tuple(turns)
 
     def ask(self, question: str | Task, *, seed: int = 0) -> Answer:
@@ -82,7 +82,7 @@ class TrainedTeam:
 
     def conclude(self, question: str | Task, rounds: Sequence[tuple[Turn, ...]]) -> Answer:
         """The answer that follows from all that `watch` gave."""
-        task, protocol = self._task(question), self.protocol
+        task, protocol = self.task(question), self.protocol
         if isinstance(protocol, Debate):
             votes = tally(task, rounds[-1])
             text = max(votes, key=votes.__getitem__, default=None)
@@ -99,10 +99,12 @@ class TrainedTeam:
             ranking=Ranking(judge=name, reading=reading, scores=tuple(scores), winner=winner),
         )
 
-    def _task(self, question: str | Task) -> Task:
+    def task(self, question: str | Task, *, choices: Sequence[str] = ()) -> Task:
+        """A bare question as a task of the domain the team learned, of choice where `choices` are given."""
         if isinstance(question, Task):
             return question
-        return Task(id="asked", question=question, domain=self.domain)
+        domain = "choice" if choices else self.domain
+        return Task(id="asked", question=question, domain=domain, choices=tuple(choices))
 
 
 def tally(task: Task, turns: Sequence[Turn]) -> Counter[str]:

@@ -350,6 +350,15 @@ def test_ask_shows_drafts_reviews_scores_and_the_winner(finished):
     assert len(re.findall(r"^agent-[01] draft [12]: 0\.\d{3}, ", said.stdout, re.MULTILINE)) == 4
 
 
+def test_a_question_with_options_is_one_of_choice(finished):
+    asked = team.load(finished)
+    assert asked.task("1+2").domain == "maths"
+    task = asked.task("1+2?", choices=["3", "4"])
+    assert (task.domain, task.choices) == ("choice", ("3", "4"))
+    said = CliRunner().invoke(app, ["ask", "1+2?", "--choice", "3", "--choice", "4", "--team", str(finished)])
+    assert said.exit_code == 0, said.output
+
+
 def test_eval_reports_winner_vote_agent_draft_and_oracle_with_intervals(finished, tmp_path):
     said = CliRunner().invoke(app, ["eval", "--team", str(finished), "--out", str(tmp_path / "again")])
     assert said.exit_code == 0, said.output

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     folder: Annotated[Path, typer.Option("--team", help="Run folder of a trained team.")],
+    choice: Annotated[
+        list[str] | None, typer.Option(help="An option of a multiple-choice question; repeat it.")
+    ] = None,
     temperature: Annotated[
         float, typer.Option(min=0, max=2, help="Of a debate, 0 is greedy; drafts have those of the recipe.")
     ] = 0.7,
@@ -26,14 +29,15 @@ def ask(
 
     console = Console()
     trained = team.load(folder, temperature=temperature)
+    task = trained.task(question, choices=choice or ())
     rounds: list[tuple[Turn, ...]] = []
-    for turns in trained.watch(question, seed=seed):
+    for turns in trained.watch(task, seed=seed):
         console.note(f"── {_title(turns[0])}")
         rounds.append(turns)
         names = {turn.key: _name(turn) for spoken in rounds for turn in spoken}
         for turn in turns:
             console.note(f"{turn.agent} ({_about(turn, names)}):\n{turn.text.strip()}")
-    for line in _verdict(trained.conclude(question, rounds)):
+    for line in _verdict(trained.conclude(task, rounds)):
         console.note(line)
 
 
@@ -57,9 +61,11 @@ def _verdict(answer: "Answer") -> Iterator[str]:
     if answer.ranking is not None:
         yield from _scores(answer.ranking)
     tally = ", ".join(f"{text} x {count}" for text, count in answer.votes.most_common()) or "no answer"
-    yield f"── {'final round' if answer.ranking is None else 'vote of all drafts'} says: {tally}"
-    if answer.ranking is not None:
-        yield f"── {_winner(answer.ranking)}"
+    if answer.ranking is None:
+        yield f"── final round says: {tally}"
+        return
+    yield f"── vote of all drafts says: {tally}"
+    yield f"── {_winner(answer.ranking)}"
 
 
 def _scores(ranking: "Ranking") -> Iterator[str]:
