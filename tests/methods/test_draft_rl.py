@@ -12,7 +12,7 @@ import rich.console
 import yaml
 from run_files import contents, train_through_kills
 from small_run import draft_recipe, teach_forms, write_model
-from transformers import AutoTokenizer, BertConfig, BertModel
+from transformers import BertConfig, BertModel
 from typer.testing import CliRunner
 
 from seminar import build, rollout, team
@@ -295,11 +295,11 @@ def test_reviews_learn_where_the_recipe_says_so(model, tmp_path):
     assert counts == {False: 6, True: 12}
 
 
-def test_r_phi_starts_from_a_pretrained_encoder_and_reads_with_its_tokenizer(model, tmp_path):
+def test_r_phi_starts_from_a_pretrained_encoder_and_reads_with_its_tokenizer(model, tmp_path, byte_tokenizer):
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     bert = tmp_path / "bert"
-    AutoTokenizer.from_pretrained(model).save_pretrained(bert)
-    BertModel(BertConfig(vocab_size=101, max_position_embeddings=128, **size)).save_pretrained(bert)
+    byte_tokenizer.save_pretrained(bert)
+    BertModel(BertConfig(vocab_size=260, max_position_embeddings=128, **size)).save_pretrained(bert)
     tree = changed(model, reward_model__pretrained=str(bert))
     assert not run(tmp_path / "run", tree, stop_after=1)
     with RunFolder.open(tmp_path / "run", write=True) as opened, StopRequest(say=print) as stop:
@@ -308,6 +308,7 @@ def test_r_phi_starts_from_a_pretrained_encoder_and_reads_with_its_tokenizer(mod
     assert contents(tmp_path / "run") == contents(tmp_path / "straight")
     asked = team.load(tmp_path / "run")
     assert asked.model.encoder.encoder.config.model_type == "bert"
+    assert asked.model.tokenize("1+2") == byte_tokenizer.encode("1+2", add_special_tokens=False)
     assert "1 layers of 16" in dict(plan(configuration.parse(tree)).rows)["reward model"]
     longer = changed(model, reward_model__pretrained=str(bert), reward_model__max_tokens=129)
     with pytest.raises(ConfigError, match="max_tokens: 128 or fewer"):
