@@ -1,12 +1,7 @@
-"""The door for Python: votes of the final round, and recipes it does not know."""
-
-from pathlib import Path
-
-import pytest
+"""The door for Python: votes in the domain of the question."""
 
 from seminar import team
-from seminar.errors import ConfigError
-from seminar.types import Turn
+from seminar.types import Task, Turn
 
 
 def turn(text, *, stop="eos"):
@@ -23,11 +18,15 @@ def test_equal_values_are_one_vote_and_no_answer_is_none():
         turn(r"\boxed{3}"),
         turn("it is 7", stop="length"),
     )
-    assert team.tally(turns) == {"1/2": 2, "3": 1}
+    assert team.tally(Task(id="t", question="?"), turns) == {"1/2": 2, "3": 1}
 
 
-def test_a_recipe_of_drafts_is_refused_with_the_way_out(tmp_path):
-    recipe = Path(__file__).parents[1] / "recipes/draft_rl/quickstart.yaml"
-    with pytest.raises(ConfigError, match="seminar train"):
-        team.train(recipe, out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+def test_answers_in_words_are_one_vote_up_to_case_and_articles():
+    turns = (turn("#### The Eiffel Tower"), turn("#### eiffel tower"), turn("#### Rome"))
+    assert team.tally(Task(id="t", question="?", domain="qa"), turns) == {"eiffel tower": 2, "rome": 1}
+
+
+def test_letters_are_votes_where_the_question_has_options():
+    turns = (turn("#### B"), turn("The answer is (B)."), turn("#### A or B"))
+    task = Task(id="t", question="?", domain="choice", choices=("Rome", "Paris"))
+    assert team.tally(task, turns) == {"B": 2}

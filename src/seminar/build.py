@@ -13,13 +13,13 @@ from seminar.engines.hf import HfEngine
 from seminar.models.embedded import resolve
 from seminar.models.heads import ValueHead
 from seminar.models.policy import Policy, load_policy
-from seminar.models.reward_encoder import build_encoder, solve_width
+from seminar.models.reward_encoder import build_encoder, check_positions, from_pretrained, solve_width
 from seminar.protocols import draft_prompts
 from seminar.protocols.debate import Debate, DebateForm, Prompts
 from seminar.protocols.drafts import Drafts
 from seminar.rewards.drafts import Mix
 from seminar.rewards.execution import CodeGrader
-from seminar.rewards.model import NUMBERS, RewardModel, load_reward_model
+from seminar.rewards.model import NUMBERS, RewardModel, Tokenize, load_reward_model, load_tokenize
 from seminar.rewards.verify import Graders
 from seminar.runlog import RunFolder
 from seminar.settings import Base, Common, File, Generated, Lora, Source
@@ -29,6 +29,7 @@ from seminar.tasks.taskset import TaskSet, decontaminate
 from seminar.train.ppo import PpoLoss
 from seminar.train.reward_model import RewardLearner
 from seminar.train.update import Learner, PolicyLoss, Schedule
+from seminar.types import Domain
 
 MARGIN = 64
 """Tokens a debate prompt needs beside the question and the answers: opening, closing, one line an agent."""
@@ -85,6 +86,14 @@ def evaluation_tasks(config: Common) -> list[TaskSet]:
 def training_tasks(config: Common) -> TaskSet:
     """The training tasks, without those that any evaluation set holds (dropped ones are named in it)."""
     return decontaminate(tasks(config.data.train, seed=config.seed, split="train"), evaluation_tasks(config))
+
+
+def domain(config: Common) -> Domain:
+    """The domain of the training tasks, by which a team asks and answers."""
+    source = config.data.train
+    if isinstance(source, Generated):
+        return "maths"
+    return source.domain if isinstance(source, File) else named.NAMED[source.name].domain
 
 
 def add_adapter(policy: Policy, name: str, lora: Lora, *, seed: tuple[int, ...]) -> None:
@@ -267,31 +276,42 @@ def ppo_loss(config: DraftRlConfig, *, reference: str | None) -> PpoLoss:
 
 
 def reward_model(config: DraftRlConfig, world: World) -> RewardModel | None:
-    """R_phi before training: blank or from an earlier run; None where it is off.
+    """R_phi before training: blank, pretrained or from an earlier run; None where it is off.
 
-    Raises ModelError where the earlier one was trained with another tokenizer.
+    Raises ModelError (the earlier one was trained with another tokenizer), ConfigError (positions).
     """
     r = config.reward_model
     if not r.on:
         return None
-    device = world.policy.device
+    device, tokenize = world.policy.device, reward_tokenizer(config, world)
     if r.start is not None:
-        model = load_reward_model(Path(r.start), world.chat.encode_text)
+        model = load_reward_model(Path(r.start), tokenize)
         model.encoder.to(device)
         return model
-    vocab = max(world.policy.config.vocab_size, len(world.policy.tokenizer))
-    width = solve_width(layers=r.layers, vocab=vocab, budget=r.parameters, numbers=NUMBERS)
-    encoder = build_encoder(layers=r.layers, vocab=vocab, width=width, numbers=NUMBERS, seed=config.seed)
-    return RewardModel(encoder.to(device), world.chat.encode_text, max_tokens=r.max_tokens)
+    if r.pretrained is not None:
+        encoder = from_pretrained(r.pretrained, numbers=NUMBERS, seed=config.seed)
+        check_positions(encoder, max_tokens=r.max_tokens)
+    else:
+        vocab = max(world.policy.config.vocab_size, len(world.policy.tokenizer))
+        width = solve_width(layers=r.layers, vocab=vocab, budget=r.parameters, numbers=NUMBERS)
+        encoder = build_encoder(layers=r.layers, vocab=vocab, width=width, numbers=NUMBERS, seed=config.seed)
+    return RewardModel(encoder.to(device), tokenize, max_tokens=r.max_tokens)
+
+
+def reward_tokenizer(config: DraftRlConfig, world: World) -> Tokenize:
+    """What R_phi reads with: the tokenizer of its pretrained encoder or, without one, the base's."""
+    if config.reward_model.pretrained is None:
+        return world.chat.encode_text
+    return load_tokenize(config.reward_model.pretrained)
 
 
 def reward_learner(config: DraftRlConfig, model: RewardModel) -> RewardLearner:
-    """The optimizer and the replay buffer of R_phi."""
+    """The optimizer and the replay buffer of R_phi; the outcome of QA is a degree, F1."""
     r, w = config.reward_model, config.reward
     return RewardLearner(
         model,
         lr=r.lr,
-        graded=w.peer + w.coherence + w.diversity > 0,
+        graded=w.peer + w.coherence + w.diversity > 0 or domain(config) == "qa",
         balance=r.score_all,
         capacity=r.capacity,
         seed=config.seed,
@@ -312,6 +332,6 @@ def saved_reward_model(run: RunFolder, config: DraftRlConfig, world: World) -> R
     """R_phi of a finished run; None where it is off."""
     if not config.reward_model.on:
         return None
-    model = load_reward_model(run.path / "reward_model", world.chat.encode_text)
+    model = load_reward_model(run.path / "reward_model", reward_tokenizer(config, world))
     model.encoder.to(world.policy.device)
     return model

@@ -21,6 +21,14 @@ Config = MadaConfig | DraftRlConfig
 METHODS: dict[str, type[MadaConfig] | type[DraftRlConfig]] = {"mada": MadaConfig, "draft_rl": DraftRlConfig}
 """The value of `method` -> what its recipes hold; a recipe without `method` is one of `mada`."""
 
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least {} is allowed. Raise it"),
+    "greater_than": ("gt", "above {} is allowed. Raise it"),
+    "less_than_equal": ("le", "at most {} is allowed. Lower it"),
+    "less_than": ("lt", "below {} is allowed. Lower it"),
+}
+"""A fault of a number -> where its limit stands, and what to do."""
+
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Read a recipe and apply `key.sub=value` overrides (values are YAML); any fault is one ConfigError."""
@@ -97,6 +105,9 @@ def _explain(error: Any, method: type[Section]) -> str:
     if error["type"] == "missing":
         return f"{key} is missing and has no default; add it to the recipe"
     message = error["msg"].removeprefix("Value error, ")
+    if error["type"] in _BOUNDS:
+        limit, advice = _BOUNDS[error["type"]]
+        message = advice.format(error["ctx"][limit])
     met = error.get("input")
     shown = "" if isinstance(met, dict | BaseModel) or error["type"] == "value_error" else f" is {met!r}"
     said = f"{message[0].lower()}{message[1:]}"

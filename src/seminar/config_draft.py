@@ -109,9 +109,8 @@ class DraftReward(Section):
     def _some(self) -> "DraftReward":
         if self.task + self.peer + self.coherence + self.diversity <= 0:
             raise ValueError(
-                "the weights task, peer, coherence and diversity sum to 0, which leaves no reward. Give one "
-                "of "
-                "them weight, or leave the defaults"
+                "the weights task, peer, coherence and diversity sum to 0, which leaves no reward. Give "
+                "one of them weight, or leave the defaults"
             )
         return self
 
@@ -125,6 +124,8 @@ class RewardModelSection(Section):
     """Layers (paper)."""
     parameters: Count = 100_000_000
     """Parameters; the width is solved from them, to 5 % (paper)."""
+    pretrained: str | None = None
+    """Hub id or folder of an encoder of transformers to start from (ours); its size and tokenizer hold."""
     start: str | None = None
     """Folder of an earlier run's reward model; it must have been trained with the same tokenizer."""
     max_tokens: Count = 512
@@ -156,6 +157,9 @@ class DraftTraining(Section):
     """d* of each agent's own drafts (Algorithm 1), or the team's winner for all."""
     ppo_on: Literal["all", "with_invalid", "selected"] = "all"
     """All valid drafts (ours), the invalid ones with their penalty too, or d* alone (biased: see the docs).
+    """
+    train_reviews: bool = False
+    """Reviews learn too, from their agreement with the verified outcome (ours; the paper gives them no loss).
     """
     unit: Literal["step", "token"] = "step"
     """What an action is in GAE: a Chain-of-Draft step (paper) or a token."""
@@ -190,6 +194,11 @@ class DraftTraining(Section):
     def _learns(self) -> "DraftTraining":
         if not self.rl and self.imitation == 0:
             raise ValueError("rl is false and imitation is 0, so no agent would learn. Turn one of them on")
+        if self.train_reviews and not self.rl:
+            raise ValueError(
+                "train_reviews is true and rl is false; reviews learn by PPO. Turn rl on, or "
+                "train_reviews off"
+            )
         return self
 
 
@@ -238,14 +247,18 @@ class DraftRlConfig(Common):
         if reward.reward == "learned" and not model.on:
             raise ValueError(
                 "reward.reward is learned and reward_model.on is false; PPO would have no reward. Turn it "
-                "on, "
-                "or use reward.reward: observed"
+                "on, or use reward.reward: observed"
+            )
+        if training.train_reviews and not (self.drafts.peers and self.drafts.review_temperature > 0):
+            raise ValueError(
+                f"training.train_reviews is true, drafts.peers is {str(self.drafts.peers).lower()} and "
+                f"drafts.review_temperature is {self.drafts.review_temperature:g}; PPO needs sampled "
+                "reviews. Turn peers on with a temperature above 0, or train_reviews off"
             )
         if not self.drafts.peers and reward.task + reward.diversity == 0:
             raise ValueError(
                 "drafts.peers is false and only peer and coherence have weight in reward, which nobody "
-                "gives. "
-                "Give reward.task or reward.diversity weight, or turn drafts.peers on"
+                "gives. Give reward.task or reward.diversity weight, or turn drafts.peers on"
             )
         if (
             not model.score_all
@@ -255,14 +268,12 @@ class DraftRlConfig(Common):
         ):
             raise ValueError(
                 f"reward_model.score_all is false and training.ppo_on is {training.ppo_on}; drafts that are "
-                f"not "
-                "executed have no observed reward. Use ppo_on: selected, reward.reward: learned, or "
+                "not executed have no observed reward. Use ppo_on: selected, reward.reward: learned, or "
                 "score_all: true"
             )
         if self.warmup is not None and not isinstance(self.data.train, Generated):
             raise ValueError(
                 f"warmup is given and data.train.type is {self.data.train.type}; it needs worked solutions, "
-                f"which "
-                "generated tasks have. Use data.train.type: generated, or no warmup"
+                "which generated tasks have. Use data.train.type: generated, or no warmup"
             )
         return self

@@ -1,7 +1,7 @@
 """A configuration of DRAFT-RL -> the numbers it implies: drafts, reviews, parameters, tokens, memory."""
 
 from seminar.config_draft import DraftRlConfig
-from seminar.models.reward_encoder import count_parameters, solve_width
+from seminar.models.reward_encoder import count_parameters, pretrained_size, solve_width
 from seminar.models.shapes import Shapes, shapes
 from seminar.plan_table import DEVICES, OPTIMIZER_BYTES, Plan, count_tasks
 from seminar.rewards.model import NUMBERS
@@ -14,12 +14,12 @@ def plan(config: DraftRlConfig, *, device: str) -> Plan:
     drafts = d.agents * d.drafts
     reviews = drafts * (d.agents - 1) if d.peers else 0
     head = s.hidden + 1
-    phi, width = _reward_model(config, s.vocabulary)
+    phi = _reward_model(config, s.vocabulary)
     tasks = config.data.part or max(0, count_tasks(config) - config.data.validation)
     sampled = t.tasks * (drafts * limits.draft + reviews * limits.review)
     prompts = t.tasks * (drafts + reviews) * limits.prompt
     low, high = d.temperatures
-    gb = _memory_gb(config, s, phi=phi, rows=t.tasks * max(d.agents, reviews))
+    gb = _memory_gb(config, s, phi=phi[0], rows=t.tasks * max(d.agents, reviews))
     peak = DEVICES[device]
     rows = [
         ("base model", f"{config.base.model}, {s.base:,} parameters, {config.base.dtype}"),
@@ -29,10 +29,7 @@ def plan(config: DraftRlConfig, *, device: str) -> Plan:
         ("history", d.history),
         ("trainable parameters an agent", f"{s.trainable:,} adapter + {head:,} value head"),
         ("trainable parameters of the team", f"{d.agents * (s.trainable + head):,}"),
-        (
-            "reward model",
-            "off" if phi is None else f"{phi:,} parameters, {config.reward_model.layers} layers of {width}",
-        ),
+        ("reward model", f"{phi[0]:,} parameters, {phi[1]} layers of {phi[2]}" if phi[0] else "off"),
         ("reward, PPO on", f"{config.reward.reward}, {t.ppo_on if t.rl else 'off'}"),
         ("training tasks", f"{tasks:,}"),
         ("validation tasks", f"{config.data.validation:,}"),
@@ -52,31 +49,37 @@ def plan(config: DraftRlConfig, *, device: str) -> Plan:
     return Plan(title=config.name, rows=tuple(rows))
 
 
-def _reward_model(config: DraftRlConfig, vocabulary: int) -> tuple[int | None, int]:
-    """Parameters of R_phi and the width that was solved from them; None where it is off."""
+def _reward_model(config: DraftRlConfig, vocabulary: int) -> tuple[int, int, int]:
+    """Parameters, layers and width of R_phi; all 0 where it is off."""
     r = config.reward_model
     if not r.on:
-        return None, 0
+        return 0, 0, 0
+    if r.pretrained is not None:
+        return pretrained_size(r.pretrained)
     width = solve_width(layers=r.layers, vocab=vocabulary, budget=r.parameters, numbers=NUMBERS)
-    return count_parameters(layers=r.layers, vocab=vocabulary, width=width, numbers=NUMBERS), width
+    count = count_parameters(layers=r.layers, vocab=vocabulary, width=width, numbers=NUMBERS)
+    return count, r.layers, width
 
 
 def _flops(config: DraftRlConfig, s: Shapes, played: int) -> float:
-    """Sampling of everything; forward and backward of the drafts (reviews carry no loss)."""
+    """Sampling of everything; forward and backward of the drafts, and of the reviews where they learn."""
     d, t, limits = config.drafts, config.training, config.limits
-    drafts = t.tasks * d.agents * d.drafts * (limits.prompt + limits.draft)
+    learned = limits.prompt + limits.draft
+    if t.train_reviews:
+        learned += (d.agents - 1) * (limits.prompt + limits.review)
     passes = 4 + (2 if t.beta else 0)
-    return 2.0 * s.base * played + float(passes * t.ppo_epochs * s.base * drafts) * t.rl
+    trained = t.tasks * d.agents * d.drafts * learned
+    return 2.0 * s.base * played + float(passes * t.ppo_epochs * s.base * trained) * t.rl
 
 
-def _memory_gb(config: DraftRlConfig, s: Shapes, *, phi: int | None, rows: int) -> float:
+def _memory_gb(config: DraftRlConfig, s: Shapes, *, phi: int, rows: int) -> float:
     """Estimate in GB (1e9 bytes): weights, every agent's and R_phi's optimizer, activations or KV cache.
 
     Activations and KV cache are counted as in the plan of MADA-RL; `rows` completions are written together.
     """
     width = 4 if config.base.dtype == "float32" else 2
     limits = config.limits
-    learning = config.drafts.agents * (s.trainable + s.hidden + 1) + (phi or 0)
+    learning = config.drafts.agents * (s.trainable + s.hidden + 1) + phi
     weights = width * s.base + OPTIMIZER_BYTES * learning
     packed = min(
         config.update.max_tokens,

@@ -1,9 +1,11 @@
-"""The door for Python: a recipe -> a run folder; a run folder -> a debate team that answers questions."""
+"""The door for Python: a recipe -> a run folder; a run folder -> a team that answers questions."""
 
+import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 
 import torch
 
@@ -12,14 +14,31 @@ from seminar import config as configuration
 from seminar.agents.agent import Team
 from seminar.config_mada import MadaConfig, Sampling
 from seminar.console import Console
-from seminar.errors import ConfigError, RunError
-from seminar.methods import mada
+from seminar.errors import RunError, SeminarError
+from seminar.methods import draft_rl, mada
 from seminar.plan import plan
 from seminar.protocols.debate import Debate
+from seminar.protocols.drafts import Drafts
+from seminar.rewards.model import RewardModel
+from seminar.rewards.reading import Reading, judge, read
 from seminar.runlog import RunFolder
 from seminar.stopping import StopRequest
-from seminar.tasks.maths import extract_answer, normalise_answer
-from seminar.types import Task, Turn
+from seminar.tasks.answers import read_answer, vote_key
+from seminar.types import Domain, Episode, Task, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """What the judge of a draft team says of its drafts."""
+
+    judge: str
+    """R_phi; the peers where it is off; agreement where there are no peers either."""
+    reading: Reading
+    """The drafts, agent by agent, each with its form, its reviews and the mean of their scores."""
+    scores: tuple[float, ...]
+    """One a draft."""
+    winner: int | None
+    """Index of the selected draft; None where no draft keeps the form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,75 +46,144 @@ class Answer:
     """What a team says to a question."""
 
     text: str | None
-    """The most frequent answer of the final round, ties by the first agent; None where nobody gave one."""
+    """Debate: the most frequent answer of the final round, ties by the first agent. Drafts: the winner's."""
     votes: Counter[str]
-    """Normalised answer -> agents of the final round that gave it."""
+    """Answer in its form for votes -> turns of the final round, or drafts, that gave it."""
     rounds: tuple[tuple[Turn, ...], ...]
     """Everything that was said, round by round."""
+    ranking: Ranking | None = None
+    """Of the drafts; None after a debate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedTeam:
-    """A trained debate team in memory; one base model carries all its agents."""
+    """A trained team in memory; one base model carries all its agents."""
 
     team: Team
-    debate: Debate
+    protocol: Debate | Drafts
+    domain: Domain
+    """Of the tasks it learned on: how a bare question is asked and its answers are read."""
+    model: RewardModel | None = None
+    """R_phi of a draft team."""
+    center: bool = False
+    """Whether the reviewers' leniency is taken off their scores."""
 
-    def watch(self, question: str, *, seed: int = 0) -> Iterator[tuple[Turn, ...]]:
-        """The debate on a question, round by round as it is spoken. Raises DataError: too long a question."""
-        task = Task(id="asked", question=question)
-        for turns in rollout.watch(task, self.debate, self.team, seed=(seed,)):
+    def watch(self, question: str | Task, *, seed: int = 0) -> Iterator[tuple[Turn, ...]]:
+        """The team at work on a question, round by round as it comes. Raises DataError: too long a question.
+
+        A `Task` brings what a bare question lacks: options, paragraphs, another domain.
+        """
+        for turns in rollout.watch(self.task(question), self.protocol, self.team, seed=(seed,)):
             yield tuple(turns)
 
-    def ask(self, question: str, *, seed: int = 0) -> Answer:
-        """Debate a question; the same seed gives the same answer."""
-        rounds = tuple(self.watch(question, seed=seed))
-        votes = tally(rounds[-1])
-        return Answer(text=max(votes, key=votes.__getitem__, default=None), votes=votes, rounds=rounds)
+    def ask(self, question: str | Task, *, seed: int = 0) -> Answer:
+        """Put a question; the same seed gives the same answer."""
+        return self.conclude(question, tuple(self.watch(question, seed=seed)))
+
+    def conclude(self, question: str | Task, rounds: Sequence[tuple[Turn, ...]]) -> Answer:
+        """The answer that follows from all that `watch` gave."""
+        task, protocol = self.task(question), self.protocol
+        if isinstance(protocol, Debate):
+            votes = tally(task, rounds[-1])
+            text = max(votes, key=votes.__getitem__, default=None)
+            return Answer(text=text, votes=votes, rounds=tuple(rounds))
+        said = Episode(task=task, turns=tuple(turn for turns in rounds for turn in turns))
+        reading = read(said, protocol, center=self.center)
+        (scores,) = judge(self.model)([reading])
+        winner = reading.best(scores)
+        name = "R_phi" if self.model is not None else "the peers" if protocol.peers else "agreement"
+        return Answer(
+            text=None if winner is None else reading.candidates[winner].draft.answer,
+            votes=tally(task, [candidate.turn for candidate in reading.candidates]),
+            rounds=tuple(rounds),
+            ranking=Ranking(judge=name, reading=reading, scores=tuple(scores), winner=winner),
+        )
+
+    def task(self, question: str | Task, *, choices: Sequence[str] = ()) -> Task:
+        """A bare question as a task of the domain the team learned, of choice where `choices` are given."""
+        if isinstance(question, Task):
+            return question
+        domain = "choice" if choices else self.domain
+        return Task(id="asked", question=question, domain=domain, choices=tuple(choices))
 
 
-def tally(turns: tuple[Turn, ...]) -> Counter[str]:
-    """Normalised answer -> turns that gave it, in order of appearance; without an answer, no vote."""
-    found = [extract_answer(turn.text, cut=turn.stop == "length") for turn in turns]
-    return Counter(normalise_answer(answer) for answer in found if answer is not None)
+def tally(task: Task, turns: Sequence[Turn]) -> Counter[str]:
+    """Answer in its form for votes -> turns that gave it, in order of appearance; no answer, no vote."""
+    found = [read_answer(task, turn.text, cut=turn.stop == "length") for turn in turns]
+    return Counter(vote_key(task, answer) for answer in found if answer is not None)
 
 
 def train(recipe: str | Path, *overrides: str, out: str | Path, quiet: bool = True) -> Path:
-    """Train a debate team as `recipe` and `key=value` overrides say, into a new run folder; returns its path.
+    """Train a team as `recipe` and `key=value` overrides say, into a new run folder; returns its path.
 
-    The same as `seminar train`, which besides resumes. Raises ConfigError: a faulty recipe, or one of another
-    method; RunError: `out` is in use, or Ctrl-C asked for a stop (everything so far is saved).
+    Raises ConfigError: a faulty recipe; RunError: `out` is in use, or Ctrl-C asked for a stop (everything so
+    far is saved, and `seminar train ... --resume` goes on).
     """
-    config = _mada(configuration.load(recipe, overrides), where=str(recipe))
-    facts = {"seed": config.seed, "threads": config.base.threads or torch.get_num_threads()}
-    with (
-        RunFolder.create(Path(out), config=configuration.dump(config), facts=facts) as run,
-        Console(quiet=quiet) as console,
-        StopRequest(say=console.note) as stop,
-    ):
-        run.track(config.logging.track)
-        run.write("plan.md", plan(config).markdown())
-        if not mada.train(config, run=run, console=console, stop=stop):
-            raise RunError(
-                f"{out}: stopped before the end, all so far is saved. "
-                f"Go on with: seminar train {recipe} {' '.join(overrides)} --out {out} --resume"
-            )
+    if not carry_out(configuration.load(recipe, overrides), Path(out), quiet=quiet):
+        raise RunError(
+            f"{out}: stopped before the end, all so far is saved. "
+            f"Go on with: seminar train {recipe} {' '.join(overrides)} --out {out} --resume"
+        )
     return Path(out)
 
 
+def carry_out(
+    config: configuration.Config, folder: Path, *, resume: bool = False, quiet: bool = False
+) -> bool:
+    """Train into `folder` as `config` says, or go on there; False when Ctrl-C asked for a stop.
+
+    A new run that fails before anything was played leaves no folder.
+    """
+    numbers = plan(config)
+    run = _reopen(folder, config) if resume else _create(folder, config)
+    with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
+        try:
+            run.track(config.logging.track)
+            run.write("plan.md", numbers.markdown())
+            console.note(numbers.summary())
+            if isinstance(config, MadaConfig):
+                return mada.train(config, run=run, console=console, stop=stop)
+            return draft_rl.train(config, run=run, console=console, stop=stop)
+        except SeminarError:
+            if not resume and not any(run.positions().values()):
+                rmtree(folder)
+            raise
+
+
 def load(folder: str | Path, *, temperature: float = 0.7) -> TrainedTeam:
-    """The trained team of a finished run; `temperature` 0 is greedy. Raises Run-, Config-, ModelError."""
+    """The trained team of a finished run. Raises Run-, Config-, ModelError.
+
+    `temperature` is that of a debate, 0 is greedy; drafts and reviews have those of their recipe.
+    """
     run = RunFolder.open(Path(folder), write=False)
-    config = _mada(configuration.parse(run.config, where=str(folder)), where=str(folder))
+    config = configuration.parse(run.config, where=str(folder))
     world = build.world(config.base)
-    agents = build.load_team(run, config, world, sampling=Sampling(temperature=temperature))
-    return TrainedTeam(team=agents, debate=build.debate(config, build.debate_form(config, world.chat)))
+    domain = build.domain(config)
+    if isinstance(config, MadaConfig):
+        team = build.load_team(run, config, world, sampling=Sampling(temperature=temperature))
+        debate = build.debate(config, build.debate_form(config, world.chat))
+        return TrainedTeam(team=team, protocol=debate, domain=domain)
+    team, model = build.load_drafters(run, config, world)
+    return TrainedTeam(
+        team=team,
+        protocol=build.drafts(config),
+        domain=domain,
+        model=model,
+        center=config.drafts.center_reviewers,
+    )
 
 
-def _mada(config: configuration.Config, *, where: str) -> MadaConfig:
-    if not isinstance(config, MadaConfig):
-        raise ConfigError(
-            f"{where}: method is {config.method}; seminar.team knows debate teams (mada). "
-            "Use the commands `seminar train` and `seminar ask`."
+def _create(folder: Path, config: configuration.Config) -> RunFolder:
+    facts = {"seed": config.seed, "threads": config.base.threads or torch.get_num_threads()}
+    return RunFolder.create(folder, config=configuration.dump(config), facts=facts)
+
+
+def _reopen(folder: Path, config: configuration.Config) -> RunFolder:
+    run = RunFolder.open(folder, write=True)
+    run.require_config(configuration.dump(config))
+    for name, (then, now) in run.changed_versions().items():
+        warnings.warn(
+            f"{folder} began with {name} {then}, this is {now}: the end may differ in the last bits.",
+            stacklevel=3,
         )
-    return config
+    return run

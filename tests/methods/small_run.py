@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -78,14 +77,6 @@ def recipe(model: Path, **changes: object) -> dict[str, object]:
         "logging": {"checkpoint_every": 1, "episodes_every": 2},
         **changes,
     }
-
-
-def write_recipe(folder: Path, **changes: object) -> Path:
-    """Write model and recipe into `folder`; returns the recipe's path."""
-    write_model(folder / "model")
-    path = folder / "small.yaml"
-    path.write_text(yaml.safe_dump(recipe(folder / "model", **changes)))
-    return path
 
 
 def draft_recipe(model: Path, **changes: object) -> dict[str, object]:

@@ -1,22 +1,31 @@
 """All stages of DRAFT-RL on a model of a few thousand parameters: counts, stop and resume, ablations."""
 
+import io
 import json
+import re
+import shutil
+import sys
 from copy import deepcopy
 
 import pytest
+import rich.console
+import yaml
+from run_files import contents, train_through_kills
 from small_run import draft_recipe, teach_forms, write_model
-from test_mada import contents
+from transformers import BertConfig, BertModel
+from typer.testing import CliRunner
 
-from seminar import build, rollout
+from seminar import build, rollout, team
 from seminar import config as configuration
+from seminar.cli.main import app, main
 from seminar.console import Console
-from seminar.errors import ConfigError, ModelError
+from seminar.errors import ConfigError
 from seminar.jsonl import read_rows
 from seminar.methods import draft_rl
+from seminar.plan import plan
 from seminar.rewards.reading import read, shown
 from seminar.runlog import RunFolder
 from seminar.stopping import StopRequest
-from seminar.tasks.taskset import TaskSet
 from seminar.types import Task
 
 
@@ -35,7 +44,7 @@ def finished(model, tmp_path_factory):
     return folder
 
 
-def run(folder, tree, *, stop_after=None):
+def run(folder, tree, *, stop_after=None, console=None):
     """Train in this process; `stop_after`: ask for a stop once that step of the team is logged."""
     config = configuration.parse(tree)
     with (
@@ -50,7 +59,7 @@ def run(folder, tree, *, stop_after=None):
                 stop.requested = stop.requested or (row["stage"] == "team" and row["step"] == stop_after)
 
             made.log_metrics = counted
-        return draft_rl.train(config, run=made, console=Console(quiet=True), stop=stop)
+        return draft_rl.train(config, run=made, console=console or Console(quiet=True), stop=stop)
 
 
 def changed(model, **values):
@@ -76,9 +85,9 @@ def test_three_agents_and_five_drafts_make_15_drafts_and_30_reviews_without_the_
     config = configuration.parse(changed(model, drafts__agents=3, drafts__drafts=5, limits__prompt=500))
     world = build.world(config.base)
     protocol = build.drafts(config)
-    team = build.draft_team(world, config, dict.fromkeys(protocol.agents))
+    blank = build.draft_team(world, config, dict.fromkeys(protocol.agents))
     task = Task(id="t", question="12+30", gold="98765", meta={"solution": "98765"})
-    (episode,) = rollout.play([task], protocol, team, seed=(0,))
+    (episode,) = rollout.play([task], protocol, blank, seed=(0,))
     assert episode.failure is None
     reading = read(episode, protocol)
     assert len(reading.candidates) == 15
@@ -133,6 +142,27 @@ def test_a_stop_saves_and_a_resumed_run_ends_as_the_undisturbed_one(model, tmp_p
     with RunFolder.open(tmp_path / "run", write=True) as opened, StopRequest(say=print) as stop:
         assert draft_rl.train(configuration.parse(tree), run=opened, console=Console(quiet=True), stop=stop)
     assert contents(tmp_path / "run") == contents(finished)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "values"),
+    [
+        (0, {}),
+        # the small model is rarely right; so R_phi learns from wrong drafts too
+        (1, {"training__ppo_on": "selected", "reward_model__score_all": False}),
+    ],
+)
+def test_killed_at_any_moment_and_resumed_the_end_is_bit_identical(model, tmp_path, seed, values):
+    # checkpoints, validations and the end of a small buffer fall on different steps
+    often = {"logging__checkpoint_every": 2, "training__validate_every": 3, "reward_model__capacity": 4}
+    tree = changed(model, training__steps=6, **often, **values)
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    assert run(tmp_path / "undisturbed", tree)
+    assert any("reward_model/loss" in row for row in metrics(tmp_path / "undisturbed")) == bool(values)
+    train_through_kills(path, tmp_path / "run", seed=seed)
+    assert contents(tmp_path / "run") == contents(tmp_path / "undisturbed")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +220,8 @@ def test_a_question_without_a_valid_draft_has_no_winner_and_teaches_nothing(mode
     ("values", "fix"),
     [
         ({"drafts__agents": 1}, "drafts.peers: false"),
-        ({"drafts__drafts": 0}, "greater than or equal to 1"),
+        ({"drafts__drafts": 0}, "drafts.drafts is 0: at least 1 is allowed. Raise it"),
+        ({"drafts__agents": 0}, "drafts.agents is 0: at least 1 is allowed. Raise it"),
         ({"drafts__temperatures": [0.0, 0.8]}, "above 0 and at most 2"),
         ({"drafts__temperatures": [0.2, 2.5]}, "above 0 and at most 2"),
         (
@@ -200,6 +231,9 @@ def test_a_question_without_a_valid_draft_has_no_winner_and_teaches_nothing(mode
         ({"training__rl": False, "training__imitation": 0}, "Turn one of them on"),
         ({"reward__reward": "learned", "reward_model__on": False}, "reward.reward: observed"),
         ({"reward_model__score_all": False}, "ppo_on: selected"),
+        ({"training__train_reviews": True, "training__rl": False}, "train_reviews off"),
+        ({"training__train_reviews": True, "drafts__peers": False}, "train_reviews off"),
+        ({"training__train_reviews": True, "drafts__review_temperature": 0}, "train_reviews off"),
         ({"data__train": {"type": "named", "name": "gsm8k"}}, "no warmup"),
     ],
 )
@@ -208,18 +242,140 @@ def test_bad_recipes_are_refused_at_start_with_the_fix(model, values, fix):
         configuration.parse(changed(model, **values))
 
 
-def test_a_task_that_nothing_can_verify_is_refused(model):
-    config = configuration.parse(draft_recipe(model))
-    with pytest.raises(ConfigError, match=r"reward\.task: 0"):
-        draft_rl.check_verifiable(config, TaskSet(name="a", tasks=(Task(id="a", question="Why?"),)))
+def refusal(monkeypatch, capsys, tmp_path, tree):
+    """What `seminar train` says of a recipe it refuses: one line, exit code 2, and no folder is left."""
+    path, out = tmp_path / "bad.yaml", tmp_path / "run"
+    path.write_text(yaml.safe_dump(tree))
+    monkeypatch.setattr(sys, "argv", ["seminar", "train", str(path), "--out", str(out), "--quiet"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert not out.exists()
+    (line,) = (text for text in capsys.readouterr().err.splitlines() if text.startswith("seminar: "))
+    return line
 
 
-def test_a_reward_model_of_another_tokenizer_is_refused(model, finished, tmp_path):
-    facts = json.loads((finished / "reward_model" / "reward_model.json").read_text())
+def test_tasks_that_nothing_can_verify_are_refused(model, tmp_path, monkeypatch, capsys):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"question": f"Why {n}?", "answer": ""}) + "\n" for n in range(20)))
+    tree = changed(model, data__train={"type": "file", "path": str(rows), "domain": "qa"})
+    del tree["warmup"]
+    said = refusal(monkeypatch, capsys, tmp_path, tree)
+    assert "20 were dropped, the first, 0, for this: there is no gold answer. At least one is needed" in said
+
+
+def test_a_reward_model_of_another_tokenizer_is_refused(model, finished, tmp_path, monkeypatch, capsys):
     other = tmp_path / "other"
-    other.mkdir()
-    for path in (finished / "reward_model").iterdir():
-        (other / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(finished / "reward_model", other)
+    facts = json.loads((other / "reward_model.json").read_text())
     (other / "reward_model.json").write_text(json.dumps({**facts, "tokenizer": "0" * 16}))
-    with pytest.raises(ModelError, match="another tokenizer"):
-        run(tmp_path / "run", changed(model, reward_model__start=str(other)))
+    tree = changed(model, reward_model__start=str(other))
+    assert "Use the base model of its run" in refusal(monkeypatch, capsys, tmp_path, tree)
+
+
+def test_fewer_hints_than_drafts_cycle_and_this_is_said_once(model, tmp_path):
+    shown = io.StringIO()
+    console = Console(out=rich.console.Console(file=shown, width=200))
+    tree = changed(model, drafts__strategies={"only": "Think."}, training__steps=1)
+    assert run(tmp_path / "run", tree, console=console)
+    assert shown.getvalue().count("1 strategy hints for 2 drafts: they cycle.") == 1
+
+
+# -- what is ours ------------------------------------------------------------------------------------------
+
+
+def test_reviews_learn_where_the_recipe_says_so(model, tmp_path):
+    counts = {}
+    for on in (False, True):
+        folder = tmp_path / str(on)
+        assert run(folder, changed(model, training__steps=1, training__train_reviews=on))
+        (row,) = metrics(folder)
+        counts[on] = row["agent-0/samples"]
+    # 3 questions, each with the agent's 2 drafts, and its reviews of the other's 2
+    assert counts == {False: 6, True: 12}
+
+
+def test_r_phi_starts_from_a_pretrained_encoder_and_reads_with_its_tokenizer(model, tmp_path, byte_tokenizer):
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    bert = tmp_path / "bert"
+    byte_tokenizer.save_pretrained(bert)
+    BertModel(BertConfig(vocab_size=260, max_position_embeddings=128, **size)).save_pretrained(bert)
+    tree = changed(model, reward_model__pretrained=str(bert))
+    assert not run(tmp_path / "run", tree, stop_after=1)
+    with RunFolder.open(tmp_path / "run", write=True) as opened, StopRequest(say=print) as stop:
+        assert draft_rl.train(configuration.parse(tree), run=opened, console=Console(quiet=True), stop=stop)
+    assert run(tmp_path / "straight", tree)
+    assert contents(tmp_path / "run") == contents(tmp_path / "straight")
+    asked = team.load(tmp_path / "run")
+    assert asked.model.encoder.encoder.config.model_type == "bert"
+    assert asked.model.tokenize("1+2") == byte_tokenizer.encode("1+2", add_special_tokens=False)
+    assert "1 layers of 16" in dict(plan(configuration.parse(tree)).rows)["reward model"]
+    longer = changed(model, reward_model__pretrained=str(bert), reward_model__max_tokens=129)
+    with pytest.raises(ConfigError, match="max_tokens: 128 or fewer"):
+        run(tmp_path / "long", longer)
+
+
+# -- the team at work --------------------------------------------------------------------------------------
+
+
+def test_a_loaded_team_drafts_reviews_scores_and_selects(finished):
+    asked = team.load(finished)
+    answer = asked.ask("1+2", seed=3)
+    assert [len(turns) for turns in answer.rounds] == [2, 2, 4]
+    ranking = answer.ranking
+    valid = [c.draft.valid for c in ranking.reading.candidates]
+    allowed = [score for score, ok in zip(ranking.scores, valid, strict=True) if ok]
+    assert ranking.judge == "R_phi"
+    assert ranking.scores[ranking.winner] == max(allowed)
+    assert answer.text == ranking.reading.candidates[ranking.winner].draft.answer
+    assert sum(answer.votes.values()) <= 4
+    assert asked.ask("1+2", seed=3) == answer
+
+
+def test_the_python_door_trains_as_the_command_does(model, tmp_path, finished):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(draft_recipe(model)))
+    folder = team.train(path, out=tmp_path / "run")
+    assert contents(folder) == contents(finished)
+
+
+def test_ask_shows_drafts_reviews_scores_and_the_winner(finished):
+    said = CliRunner().invoke(app, ["ask", "1+2", "--team", str(finished), "--seed", "3"])
+    assert said.exit_code == 0, said.output
+    heads = [line for line in said.stdout.splitlines() if line.startswith("── ")]
+    assert heads[:4] == ["── draft 1", "── draft 2", "── reviews", "── scores of R_phi"]
+    assert heads[4].startswith("── vote of all drafts says: ")
+    assert re.fullmatch(r"── winner: agent-[01] draft [12] says .+", heads[5])
+    assert said.stdout.count(" tokens):\n") == 4 + 4  # drafts and reviews
+    assert "agent-1 (of agent-0 draft 2, " in said.stdout
+    assert len(re.findall(r"^agent-[01] draft [12]: 0\.\d{3}, ", said.stdout, re.MULTILINE)) == 4
+
+
+def test_a_question_with_options_is_one_of_choice(finished):
+    asked = team.load(finished)
+    assert asked.task("1+2").domain == "maths"
+    task = asked.task("1+2?", choices=["3", "4"])
+    assert (task.domain, task.choices) == ("choice", ("3", "4"))
+    said = CliRunner().invoke(app, ["ask", "1+2?", "--choice", "3", "--choice", "4", "--team", str(finished)])
+    assert said.exit_code == 0, said.output
+
+
+def test_eval_reports_winner_vote_agent_draft_and_oracle_with_intervals(finished, tmp_path):
+    said = CliRunner().invoke(app, ["eval", "--team", str(finished), "--out", str(tmp_path / "again")])
+    assert said.exit_code == 0, said.output
+    report = (tmp_path / "again" / "report.md").read_text()
+    for label in ("selected answer", "majority vote", "best single agent", "mean draft", "oracle of 4"):
+        assert re.search(rf"^\| {label}.*, trained \|.*\[.*\]", report, re.MULTILINE), label
+
+
+def test_eval_on_another_domain_reports_what_that_domain_measures(finished, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"question": f"{n}+1?", "answer": "Rome"}) + "\n" for n in range(3)))
+    source = f"data.evaluation=[{{type: file, path: {rows}, domain: qa}}]"
+    said = CliRunner().invoke(app, ["eval", source, "--team", str(finished), "--out", str(tmp_path / "qa")])
+    assert said.exit_code == 0, said.output
+    report = (tmp_path / "qa" / "report.md").read_text()
+    assert re.search(r"^\| F1, trained \|", report, re.MULTILINE)
+    assert re.search(r"^\| exact match, before \|", report, re.MULTILINE)
+    assert "complexity" not in report
+    assert re.search(r"^\| generated tokens of reviews a question, trained \|", report, re.MULTILINE)

@@ -1,16 +1,11 @@
 """All stages of MADA-RL on a model of a few thousand parameters: artefacts, wiring, stop, kill and resume."""
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
-from small_run import recipe, write_model, write_recipe
+import yaml
+from run_files import contents, train_through_kills
+from small_run import recipe, write_model
 
 from seminar import config as configuration
 from seminar.console import Console
@@ -19,10 +14,6 @@ from seminar.jsonl import read_rows
 from seminar.methods import mada
 from seminar.runlog import RunFolder
 from seminar.stopping import StopRequest
-
-COMMAND = [sys.executable, "-c", "from seminar.cli.main import main; main()", "train"]
-DIFFERS = {"versions.json", ".lock", "timings.jsonl"}
-"""Files in which two equal runs may differ: run id, process id, wall clock."""
 
 
 def run(folder, tree, *, stop_after=None):
@@ -141,57 +132,8 @@ def test_a_used_folder_is_not_overwritten(model, finished):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
-def test_killed_at_any_moment_and_resumed_the_end_is_bit_identical(tmp_path, finished, seed):
-    path = write_recipe(tmp_path)
-    folder = tmp_path / "run"
-    rng = random.Random(seed)
-    kills = 0
-    while True:
-        resume = ["--resume"] if (folder / "versions.json").exists() else []
-        process = subprocess.Popen(
-            [*COMMAND, str(path), "--out", str(folder), "--quiet", *resume],
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        rows = folder / "timings.jsonl"
-        wanted = lines(rows) + rng.randint(1, 2)
-        late = rng.random() * 0.3
-        while process.poll() is None and (lines(rows) < wanted or kills >= 4):
-            time.sleep(0.02)
-        time.sleep(late)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        error = process.communicate()[1].decode()
-        if process.returncode == 0:
-            break
-        assert process.returncode == -signal.SIGKILL, error
-    assert kills >= 3
-    mine, theirs = contents(folder), contents(finished)
-    # the two recipes name their own copies of the base model
-    for name in ("config.yaml", "report.md", "plan.md", "results.json"):
-        mine.pop(name, None), theirs.pop(name, None)
-    drop = [n for n in theirs if n.endswith("adapter_config.json")]
-    for name in drop:
-        mine.pop(name), theirs.pop(name)
-    assert mine == theirs
-
-
-def lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(p.relative_to(folder)): without_clock(p)
-        for p in sorted(folder.rglob("*"))
-        if p.is_file() and p.name not in DIFFERS
-    }
-
-
-def without_clock(path: Path) -> bytes:
-    """The bytes of a file; a checkpoint's facts without the position in the log of wall-clock times."""
-    if path.name != "state.json":
-        return path.read_bytes()
-    facts = json.loads(path.read_text())
-    facts["positions"].pop("timings")
-    return json.dumps(facts).encode()
+def test_killed_at_any_moment_and_resumed_the_end_is_bit_identical(model, tmp_path, finished, seed):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(recipe(model)))
+    train_through_kills(path, tmp_path / "run", seed=seed)
+    assert contents(tmp_path / "run") == contents(finished)

@@ -1,6 +1,7 @@
 """Adapters on a frozen base: packed scoring = one row alone, PEFT reads what we save, nobody touches a
 neighbour."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -172,6 +173,12 @@ def test_saved_adapters_load_in_plain_peft_on_the_plain_base(tmp_path):
             logprobs = (plain(ids).logits[0] / s.temperature).log_softmax(-1)[first - 1 : -1]
         theirs = logprobs.gather(1, ids[0, first:, None]).squeeze(1)
         torch.testing.assert_close(alone(policy, "b", s), theirs, rtol=0, atol=1e-5)
+
+
+def test_the_layers_of_a_saved_adapter_stand_in_an_order_of_their_own(tmp_path):
+    make().save("a", tmp_path)
+    layers = json.loads((tmp_path / "adapter_config.json").read_text())["target_modules"]
+    assert layers == sorted(layers)
 
 
 def test_a_loaded_adapter_equals_the_saved_one_bit_for_bit(tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from seminar.rewards.peer import (
     opinions,
     peer_scores,
     review_reward,
+    review_rewards,
 )
 from seminar.tasks.review_form import CRITERIA, Review
 from seminar.types import Turn
@@ -134,6 +137,14 @@ def test_a_review_is_rewarded_for_agreeing_with_the_outcome() -> None:
     assert review_reward(review(0.75), right=True) == 0.9375  # 1 - .25^2
     assert review_reward(review(0.75), right=False) == 0.4375  # 1 - .75^2
     assert review_reward(None, right=True) == 0.0
+
+
+def test_a_reviewers_rewards_on_a_question_are_centred_and_drafts_without_outcome_left_out() -> None:
+    said = ((0, "x"), (1, "y"), (2, "z"))
+    turns = [replace(turn("a", '{"overall": 0.9}', target=target), draft=k) for k, target in said]
+    # 1 - .1^2 = .99 and 1 - .9^2 = .19, mean .59
+    rewards = review_rewards(turns, right={"x": True, "y": False})
+    assert rewards == pytest.approx({"a/r5/d0/s0": 0.4, "a/r5/d1/s0": -0.4})
 
 
 def test_saying_the_true_probability_pays_best() -> None:

@@ -61,7 +61,7 @@ def golds(tasks: TaskSet) -> list[str]:
 def test_every_row_of_the_real_files_is_usable(name: str, file: str, count: int) -> None:
     tasks = load(name, path=rows(file))
     assert (len(tasks.tasks), tasks.dropped) == (count, ())
-    assert {task.source for task in tasks.tasks} == {name}
+    assert {(task.source, task.domain) for task in tasks.tasks} == {(name, NAMED[name].domain)}
 
 
 # --- mathematics

@@ -34,7 +34,7 @@ def test_an_id_that_stands_for_two_tasks_is_refused_and_named() -> None:
 
 def test_an_empty_set_is_refused_and_says_what_was_dropped() -> None:
     with pytest.raises(
-        DataError, match=r"no usable task; 1 were dropped, the first: \('r3', 'there is no gold"
+        DataError, match=r"no usable task; 1 were dropped, the first, r3, for this: there is no gold"
     ):
         TaskSet(name="x", tasks=(), dropped=(("r3", "there is no gold answer"),))
 

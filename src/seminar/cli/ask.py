@@ -1,93 +1,89 @@
 """`seminar ask`: a question and a run folder in, the team at work on the screen, its answer at the end."""
 
-from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seminar import build, rollout
-from seminar import config as configuration
-from seminar.config_draft import DraftRlConfig
-from seminar.config_mada import MadaConfig, Sampling
 from seminar.console import Console
-from seminar.protocols.drafts import REVIEWER
-from seminar.rewards.reading import judge, read
-from seminar.runlog import RunFolder
-from seminar.tasks.maths import extract_answer, normalise_answer
-from seminar.types import Episode, Task, Turn
+from seminar.types import Turn
+
+if TYPE_CHECKING:
+    from seminar.team import Answer, Ranking
 
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
-    team: Annotated[Path, typer.Option(help="Run folder of a trained team.")],
+    folder: Annotated[Path, typer.Option("--team", help="Run folder of a trained team.")],
+    choice: Annotated[
+        list[str] | None, typer.Option(help="An option of a multiple-choice question; repeat it.")
+    ] = None,
     temperature: Annotated[
-        float, typer.Option(min=0, max=2, help="Sampling temperature of a debate; 0 is greedy.")
+        float, typer.Option(min=0, max=2, help="Of a debate, 0 is greedy; drafts have those of the recipe.")
     ] = 0.7,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sampling.")] = 0,
 ) -> None:
     """Put a question to a trained team and watch it work."""
-    run = RunFolder.open(team, write=False)
-    config = configuration.parse(run.config, where=str(team))
-    task = Task(id="asked", question=question)
-    if isinstance(config, MadaConfig):
-        _debate(run, config, task, sampling=Sampling(temperature=temperature), seed=(seed,))
-    else:
-        _draft(run, config, task, seed=(seed,))
+    from seminar import team  # loads torch
 
-
-def _debate(
-    run: RunFolder, config: MadaConfig, task: Task, *, sampling: Sampling, seed: tuple[int, ...]
-) -> None:
-    """Every round's answers as they come, then the vote of the last round."""
-    world = build.world(config.base)
-    agents = build.load_team(run, config, world, sampling=sampling)
-    protocol = build.debate(config, build.debate_form(config, world.chat))
     console = Console()
-    turns: list[Turn] = []
-    for turns in rollout.watch(task, protocol, agents, seed=seed):
-        console.note(f"── round {turns[0].round + 1}")
+    trained = team.load(folder, temperature=temperature)
+    task = trained.task(question, choices=choice or ())
+    rounds: list[tuple[Turn, ...]] = []
+    for turns in trained.watch(task, seed=seed):
+        console.note(f"── {_title(turns[0])}")
+        rounds.append(turns)
+        names = {turn.key: _name(turn) for spoken in rounds for turn in spoken}
         for turn in turns:
-            console.note(f"{turn.agent} ({len(turn.completion_ids)} tokens): {turn.text.strip()}")
-    answers = Counter(
-        normalise_answer(a) for t in turns if (a := extract_answer(t.text, cut=t.stop == "length"))
-    )
-    tally = ", ".join(f"{answer} x {count}" for answer, count in answers.most_common()) or "no answer"
-    console.note(f"── final round says: {tally}")
+            console.note(f"{turn.agent} ({_about(turn, names)}):\n{turn.text.strip()}")
+    for line in _verdict(trained.conclude(task, rounds)):
+        console.note(line)
 
 
-def _draft(run: RunFolder, config: DraftRlConfig, task: Task, *, seed: tuple[int, ...]) -> None:
-    """Every draft and review as they come, then what R_phi says of each draft, and the winner."""
-    world = build.world(config.base)
-    team, model = build.load_drafters(run, config, world)
-    protocol = build.drafts(config)
-    console = Console()
-    played: list[Turn] = []
-    for turns in rollout.watch(task, protocol, team, seed=seed):
-        reviews = turns[0].role == REVIEWER
-        console.note("── reviews" if reviews else f"── draft {turns[0].round + 1}")
-        for turn in turns:
-            about = (
-                f"of {turn.notes['target']}"
-                if reviews
-                else f"{turn.notes['strategy']}, T {turn.temperature:g}"
-            )
-            console.note(f"{turn.agent} ({about}):\n{turn.text.strip()}")
-        played += turns
-    reading = read(Episode(task=task, turns=tuple(played)), protocol, center=config.drafts.center_reviewers)
-    (scores,) = judge(model)([reading])
-    console.note("── scores of " + ("R_phi" if model else "the peers" if protocol.peers else "agreement"))
-    for candidate, score in zip(reading.candidates, scores, strict=True):
-        peer = None if candidate.peer is None else candidate.peer.overall
-        said = [
-            f"{score:.3f}",
-            "no readable review" if peer is None else f"peers {peer:.2f}",
-            candidate.draft.fault or f"answer {candidate.draft.answer}",
-        ]
-        console.note(f"{candidate.turn.agent} draft {candidate.turn.round + 1}: {', '.join(said)}")
-    winner = reading.best(scores)
-    if winner is None:
-        console.note("── no draft keeps the form, so there is no winner")
-    else:
-        best = reading.candidates[winner]
-        console.note(f"── winner: {best.turn.agent} draft {best.turn.round + 1} says {best.draft.answer}")
+def _title(turn: Turn) -> str:
+    if turn.role == "reviewer":
+        return "reviews"
+    return f"draft {turn.round + 1}" if turn.role == "drafter" else f"round {turn.round + 1}"
+
+
+def _about(turn: Turn, names: Mapping[str, str]) -> str:
+    """What tells a turn from its siblings: whom a review judges, how a draft was sampled, its length."""
+    facts = [f"of {names[turn.notes['target']]}"] if "target" in turn.notes else []
+    if "strategy" in turn.notes:
+        facts += [f"{turn.notes['strategy'] or 'no hint'}, T {turn.temperature:g}"]
+        facts += [f"attempt {turn.notes['attempt'] + 1}"] if turn.notes["attempt"] else []
+    return ", ".join([*facts, f"{len(turn.completion_ids)} tokens"])
+
+
+def _verdict(answer: "Answer") -> Iterator[str]:
+    """Scores and winner of drafts, then how the answers divide."""
+    if answer.ranking is not None:
+        yield from _scores(answer.ranking)
+    tally = ", ".join(f"{text} x {count}" for text, count in answer.votes.most_common()) or "no answer"
+    if answer.ranking is None:
+        yield f"── final round says: {tally}"
+        return
+    yield f"── vote of all drafts says: {tally}"
+    yield f"── {_winner(answer.ranking)}"
+
+
+def _scores(ranking: "Ranking") -> Iterator[str]:
+    yield f"── scores of {ranking.judge}"
+    for candidate, score in zip(ranking.reading.candidates, ranking.scores, strict=True):
+        said = [f"{score:.3f}", candidate.draft.fault or f"answer {candidate.draft.answer}"]
+        if candidate.peer is not None:
+            overall = candidate.peer.overall
+            said.insert(1, "no readable review" if overall is None else f"peers {overall:.2f}")
+        yield f"{_name(candidate.turn)}: {', '.join(said)}"
+
+
+def _winner(ranking: "Ranking") -> str:
+    if ranking.winner is None:
+        return "no draft keeps the form, so there is no winner"
+    best = ranking.reading.candidates[ranking.winner]
+    return f"winner: {_name(best.turn)} says {best.draft.answer}"
+
+
+def _name(turn: Turn) -> str:
+    return f"{turn.agent} draft {turn.round + 1}"

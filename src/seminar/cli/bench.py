@@ -5,14 +5,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-import torch
 import typer
 
 from seminar.atomic import write_atomic
-from seminar.bench.pairs import check_trl, compare, sides
-from seminar.bench.report import heading, lines, machine
 from seminar.bench.scenarios import SCENARIOS
-from seminar.models.embedded import resolve
 
 
 class Workload(StrEnum):
@@ -45,6 +41,12 @@ def bench(
     Ours always runs; in `decode` transformers' own generate runs beside it. The floor is the arithmetic of
     the workload at the rates of a matrix product and a copy measured between the runs.
     """
+    import torch
+
+    from seminar.bench.pairs import check_trl, compare, sides
+    from seminar.bench.report import heading, lines, machine
+    from seminar.models.embedded import resolve
+
     if against == "trl":
         check_trl()
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -11,7 +11,6 @@ from seminar import config as configuration
 from seminar.config_mada import MadaConfig
 from seminar.console import Console
 from seminar.errors import ConfigError
-from seminar.methods import draft_rl_evaluation, mada_evaluation
 from seminar.runlog import RunFolder
 from seminar.stopping import EXIT_CODE, StopRequest
 
@@ -37,6 +36,8 @@ def evaluate(
 ) -> None:
     """Evaluate a trained team, on its recipe's tasks or others, beside the team before training and a
     vote."""
+    from seminar.methods import draft_rl_evaluation, mada_evaluation  # loads torch
+
     saved = RunFolder.open(team, write=False)
     tree = deepcopy(dict(saved.config))
     if data is not None:

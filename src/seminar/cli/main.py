@@ -1,4 +1,7 @@
-"""The command line: one typer application; each command lives in its own module of this room."""
+"""The command line: one typer application; each command lives in its own module of this room.
+
+Those modules load torch, which takes seconds, only within the commands that need it.
+"""
 
 import sys
 from typing import Annotated

@@ -1,20 +1,12 @@
 """`seminar train` and `seminar plan`: a recipe in, a run folder or a table of derived numbers out."""
 
 from pathlib import Path
-from shutil import rmtree
 from typing import Annotated
 
-import torch
 import typer
 
 from seminar import config as configuration
-from seminar.config_mada import MadaConfig
-from seminar.console import Console
-from seminar.errors import SeminarError
-from seminar.methods import draft_rl, mada
-from seminar.plan import plan as make_plan
-from seminar.runlog import RunFolder
-from seminar.stopping import EXIT_CODE, StopRequest
+from seminar.stopping import EXIT_CODE
 
 Recipe = Annotated[str, typer.Argument(help="YAML recipe, for instance recipes/mada/tiny.yaml.")]
 Overrides = Annotated[list[str] | None, typer.Argument(help="key=value, for instance generator.lr=1e-4.")]
@@ -28,23 +20,10 @@ def train(
 ) -> None:
     """Train a team as a recipe says; Ctrl-C stops after the current step and saves."""
     config = configuration.load(recipe, overrides or [])
-    plan = make_plan(config)
+    from seminar import team  # loads torch
+
     folder = out or Path("runs") / config.name
-    run = _reopen(folder, config) if resume else _create(folder, config)
-    with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
-        try:
-            run.track(config.logging.track)
-            run.write("plan.md", plan.markdown())
-            console.note(plan.summary())
-            if isinstance(config, MadaConfig):
-                finished = mada.train(config, run=run, console=console, stop=stop)
-            else:
-                finished = draft_rl.train(config, run=run, console=console, stop=stop)
-        except SeminarError:
-            if not resume and not any(run.positions().values()):
-                rmtree(folder)  # nothing was played: a run that could not begin leaves nothing
-            raise
-    if not finished:
+    if not team.carry_out(config, folder, resume=resume, quiet=quiet):
         typer.echo(
             f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} "
             f"{' '.join(overrides or [])} --out {folder} --resume"
@@ -61,19 +40,6 @@ def show_plan(
 ) -> None:
     """Print the numbers a recipe implies before anything runs."""
     config = configuration.load(recipe, overrides or [])
-    typer.echo(make_plan(config, device=device).markdown())
+    from seminar.plan import plan  # loads torch
 
-
-def _create(folder: Path, config: configuration.Config) -> RunFolder:
-    threads = config.base.threads or torch.get_num_threads()
-    facts = {"seed": config.seed, "threads": threads}
-    return RunFolder.create(folder, config=configuration.dump(config), facts=facts)
-
-
-def _reopen(folder: Path, config: configuration.Config) -> RunFolder:
-    run = RunFolder.open(folder, write=True)
-    run.require_config(configuration.dump(config))
-    for name, (then, now) in run.changed_versions().items():
-        note = f"{folder} began with {name} {then}, this is {now}: the end may differ in the last bits."
-        typer.echo(note, err=True)
-    return run
+    typer.echo(plan(config, device=device).markdown())

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from seminar import build, rollout
@@ -18,11 +17,10 @@ from seminar.agents.agent import Team, stable_hash
 from seminar.atomic import atomic_dir
 from seminar.config_draft import DraftRlConfig
 from seminar.console import Console
-from seminar.errors import ConfigError
 from seminar.evaluate.drafts import measures
-from seminar.learn.gae import units_of
 from seminar.methods.draft_rl_evaluation import evaluate, write_report
 from seminar.methods.draft_rows import rows, summary
+from seminar.methods.draft_samples import imitated, reviews, rewarded
 from seminar.methods.stages import Work, stage
 from seminar.protocols.draft_lessons import demonstrations
 from seminar.protocols.drafts import Drafts
@@ -33,7 +31,6 @@ from seminar.runlog import RunFolder
 from seminar.settings import Generated
 from seminar.stopping import StopRequest
 from seminar.tasks import generated
-from seminar.tasks.draft_form import step_spans
 from seminar.tasks.taskset import TaskSet
 from seminar.train import trainer
 from seminar.train.imitation import example, imitate_all
@@ -51,7 +48,6 @@ TEAM = "team"
 def train(config: DraftRlConfig, *, run: RunFolder, console: Console, stop: StopRequest) -> bool:
     """Run every stage that is not finished; False when a stop was asked for (what was done is saved)."""
     sets = [build.training_tasks(config), *build.evaluation_tasks(config)]
-    check_verifiable(config, sets[0])
     world = build.world(config.base, code=any(t.domain == "code" for tasks in sets for t in tasks.tasks))
     protocol = build.drafts(config)
     if 0 < len(protocol.strategies) < protocol.drafts:
@@ -158,12 +154,14 @@ class DraftRl:
             for learner in learners:  # PPO with imitation, agent by agent (eq. 8 to 10)
                 name = learner.adapter
                 places = self._learns_from(name, readings, own, rewards)
-                drafts = [self._rewarded(readings[q], i, rewards[q], judged[q]) for q, i in places]
-                imitated = self._imitated(name, readings, winners, own)
+                acts = [self._rewarded(readings[q], i, rewards[q], judged[q]) for q, i in places]
+                if t.train_reviews:  # ours: reviews learn to foretell the verified outcome
+                    acts += reviews(name, readings, verdicts, chat=self.world.chat, unit=t.unit)
+                copied = self._imitated(name, readings, winners, own)
                 seed = stable_hash(f"{config.seed}/{name}/{step}/dropout")
-                done = update_agent(policy, learner, drafts, imitated, step=step, seed=seed, settings=loss)
+                done = update_agent(policy, learner, acts, copied, step=step, seed=seed, settings=loss)
                 metrics |= {f"{name}/{key}": value for key, value in done.metrics.items()}
-                credit |= dict(zip(places, done.advantages, strict=True))
+                credit |= dict(zip(places, done.advantages[: len(places)], strict=True))
             if pupil is not None:  # R_phi learns from what was observed
                 for lesson in self._lessons(readings, verdicts, rewards, own):
                     pupil.remember(lesson)
@@ -259,27 +257,13 @@ class DraftRl:
         self, reading: Reading, at: int, rewards: Sequence[Score | None], judged: Sequence[float]
     ) -> Rewarded:
         """One draft with its reward and the units over which credit flows back."""
-        candidate = reading.candidates[at]
-        turn, score = candidate.turn, rewards[at]
-        ids = turn.completion_ids
-        if self.config.training.unit == "token":
-            units_T = np.arange(len(ids), dtype=np.int64)
-        else:
-            units_T = units_of(self.world.chat.spans(ids), step_spans(turn.text))
-        if self.config.reward.reward == "learned":
-            reward = judged[at] - (0.0 if candidate.draft.valid else self.config.reward.format_penalty)
+        candidate, score, settings = reading.candidates[at], rewards[at], self.config.reward
+        if settings.reward == "learned":
+            reward = judged[at] - (0.0 if candidate.draft.valid else settings.format_penalty)
         else:
             assert score is not None, "drafts without a reward are no part of the update"
             reward = score.total
-        sample = Sample(
-            agent=turn.agent,
-            prompt_ids=turn.prompt_ids,
-            completion_ids=ids,
-            temperature=turn.temperature,
-            advantages=(0.0,) * len(ids),
-            engine_logprobs=turn.engine_logprobs,
-        )
-        return Rewarded(sample=sample, reward=reward, units_T=units_T)
+        return rewarded(candidate.turn, reward, chat=self.world.chat, unit=self.config.training.unit)
 
     def _imitated(
         self,
@@ -291,22 +275,13 @@ class DraftRl:
         """d* of each question under the agent's plain prompt: no history, no hint (eq. 9)."""
         if self.config.training.imitation == 0:
             return []
-        samples: list[Sample] = []
-        for reading, winner, chosen in zip(readings, winners, own, strict=True):
-            at = winner if self.config.training.imitate == "team" else chosen.get(agent)
-            if at is None:
-                continue
-            ids = reading.candidates[at].turn.completion_ids
-            samples.append(
-                Sample(
-                    agent=agent,
-                    prompt_ids=self.world.chat.encode(self.protocol.plain_prompt(reading.task)),
-                    completion_ids=ids,
-                    temperature=1.0,
-                    advantages=(0.0,) * len(ids),
-                )
-            )
-        return samples
+        team = self.config.training.imitate == "team"
+        chosen = [winner if team else row.get(agent) for winner, row in zip(winners, own, strict=True)]
+        return [
+            imitated(agent, r.candidates[at].turn, self.world.chat.encode(self.protocol.plain_prompt(r.task)))
+            for r, at in zip(readings, chosen, strict=True)
+            if at is not None
+        ]
 
     def _lessons(
         self,
@@ -387,13 +362,3 @@ class RewardState:
     def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Go on where `state` left off, bit for bit."""
         self.pupil.restore(tensors, facts)
-
-
-def check_verifiable(config: DraftRlConfig, tasks: TaskSet) -> None:
-    """Refuse tasks that nothing can verify where the observed reward needs it."""
-    bare = next((t for t in tasks.tasks if not (t.tests if t.domain == "code" else t.gold)), None)
-    if bare is not None and config.reward.task > 0:
-        raise ConfigError(
-            f"data.train: task {bare.id} ({bare.domain}) has no gold or tests to verify "
-            "a draft against, and reward.task has weight. Give tasks with golds, or set reward.task: 0."
-        )

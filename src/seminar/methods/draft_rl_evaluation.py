@@ -1,6 +1,6 @@
 """A trained team of drafters and tasks -> winner, vote, agents alone, oracle, trust in R_phi: a report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan
 from typing import NamedTuple
 
@@ -15,11 +15,13 @@ from seminar.evaluate.run import Entry, play_all
 from seminar.evaluate.transcripts import write_transcripts
 from seminar.jsonl import read_rows
 from seminar.methods.stages import load_adapters
-from seminar.protocols.drafts import Drafts
+from seminar.protocols.drafts import DRAFTER, REVIEWER, Drafts
 from seminar.rewards.model import RewardModel
 from seminar.rewards.reading import Reading, judge, read
 from seminar.runlog import RunFolder
 from seminar.stopping import StopRequest
+from seminar.tasks.code import complexity
+from seminar.tasks.qa import supporting_hops
 from seminar.types import Task, Turn
 
 
@@ -79,6 +81,7 @@ def evaluate(
     same_judge = judged(found["start"], protocol, model, center=center)
     sections = [
         _accuracy(trained, before, same_judge, protocol),
+        *_selected(trained, before),
         _behaviour("trained team", trained),
         _behaviour("team before training", before),
         _cost(config, world, protocol, trained, before, model),
@@ -130,16 +133,65 @@ def judged(ones: list[Scored], protocol: Drafts, model: RewardModel | None, *, c
     readings = [read(one.episode, protocol, center=center) for one in kept]
     scores = judge(model)(readings)
     winners = [reading.best(row) for reading, row in zip(readings, scores, strict=True)]
+    return Judged(ones, readings, scores, winners, _of_picks(ones, readings, winners, _right))
+
+
+Measured = Callable[[Scored, Turn | None], float | None]
+"""An episode and the draft that was picked of it, None where no draft is valid -> a number."""
+
+
+def _of_picks(
+    ones: Sequence[Scored], readings: Sequence[Reading], picks: Sequence[int | None], measure: Measured
+) -> estimates.Values:
+    """A measure of one draft of every question; readings and picks are those of the whole episodes."""
+    kept = (one for one in ones if one.episode.failure is None)
     chosen = {
         id(one): None if at is None else reading.candidates[at].turn
-        for one, reading, at in zip(kept, readings, winners, strict=True)
+        for one, reading, at in zip(kept, readings, picks, strict=True)
     }
+    return estimates.values(ones, lambda one: measure(one, chosen[id(one)]))
 
-    def right(one: Scored) -> float | None:
-        turn = chosen[id(one)]
-        return 0.0 if turn is None else float(one.verdicts[turn.key].correct)
 
-    return Judged(ones, readings, scores, winners, estimates.values(ones, right))
+def _right(one: Scored, turn: Turn | None) -> float:
+    return 0.0 if turn is None else float(one.verdicts[turn.key].correct)
+
+
+def _part(name: str) -> Measured:
+    """A graded measure of the answer: 0 without one, None in domains that do not have it."""
+
+    def value(one: Scored, turn: Turn | None) -> float | None:
+        if turn is None:
+            return 0.0 if one.episode.task.domain == "qa" else None
+        return one.verdicts[turn.key].parts.get(name)
+
+    return value
+
+
+def _hops(one: Scored, turn: Turn | None) -> float | None:
+    titles = one.episode.task.meta.get("supporting_titles", ())
+    return float(supporting_hops(turn.text, titles)) if titles and turn is not None else None
+
+
+def _complexity(one: Scored, turn: Turn | None) -> float | None:
+    program = None if turn is None else one.verdicts[turn.key].extracted
+    return complexity(program) if program and one.episode.task.domain == "code" else None
+
+
+def _selected(trained: Judged, before: Judged) -> list[Section]:
+    """What else the selected answers are worth, where their domain tells: QA and code."""
+    measured = {
+        "exact match": _part("em"),
+        "F1": _part("f1"),
+        "supporting titles named (hops, ours)": _hops,
+        "cyclomatic complexity of the program (ours)": _complexity,
+    }
+    found = {
+        f"{label}, {name}": estimates.mean(_of_picks(team.ones, team.readings, team.winners, measure))
+        for label, measure in measured.items()
+        for name, team in (("trained", trained), ("before", before))
+    }
+    rows = tuple(Row(label, estimate) for label, estimate in found.items() if estimate.n)
+    return [Section(title="Selected answers", rows=rows)] if rows else []
 
 
 def _accuracy(trained: Judged, before: Judged, same_judge: Judged, protocol: Drafts) -> Section:
@@ -161,7 +213,7 @@ def _accuracy(trained: Judged, before: Judged, same_judge: Judged, protocol: Dra
         *(Row(f"{label}, trained", estimates.macro_rate(values), "%") for label, values in ours.items()),
         *(Row(f"{label}, before", estimates.macro_rate(values), "%") for label, values in theirs.items()),
         *(
-            Row(label, gain, "points", f"paired by task; p by Holm {p:.3g}")
+            Row(label, gain, "points", f"paired by task; p by Holm {_number(p)}")
             for (label, gain), p in zip(gains.items(), holm, strict=True)
         ),
         *(Row(f"selected on {n}", estimates.rate(v), "%") for n, v in by_set.items() if len(by_set) > 1),
@@ -185,17 +237,8 @@ def _rates(found: Judged, protocol: Drafts) -> dict[str, estimates.Values]:
 
 def _own(found: Judged, agent: str) -> estimates.Values:
     """What one agent alone would answer: its own draft with the highest score."""
-    kept = (one for one in found.ones if one.episode.failure is None)
-    picks: dict[int, Turn | None] = {}
-    for one, reading, row in zip(kept, found.readings, found.scores, strict=True):
-        at = reading.best(row, reading.of(agent))
-        picks[id(one)] = None if at is None else reading.candidates[at].turn
-
-    def right(one: Scored) -> float | None:
-        turn = picks[id(one)]
-        return 0.0 if turn is None else float(one.verdicts[turn.key].correct)
-
-    return estimates.values(found.ones, right)
+    picks = [r.best(row, r.of(agent)) for r, row in zip(found.readings, found.scores, strict=True)]
+    return _of_picks(found.ones, found.readings, picks, _right)
 
 
 def _behaviour(title: str, found: Judged) -> Section:
@@ -246,11 +289,9 @@ def _cost(
     parameters = sum(t.numel() for a in protocol.agents for t in world.policy.parameters(a).values())
     phi = 0 if model is None else sum(t.numel() for t in model.encoder.parameters())
     rows = [
-        Row(
-            f"generated tokens a question, {name}",
-            estimates.mean(estimates.values(found.ones, metrics.tokens)),
-        )
+        Row(f"generated tokens of {phase} a question, {name}", estimates.mean(_tokens(found, role)))
         for name, found in (("trained", trained), ("before", before))
+        for phase, role in (("drafts", DRAFTER), ("reviews", REVIEWER))
     ]
     rows += [
         Row("trainable parameters of the agents", f"{parameters:,}"),
@@ -260,9 +301,15 @@ def _cost(
     return Section(title="Cost", rows=tuple(rows))
 
 
+def _tokens(found: Judged, role: str) -> estimates.Values:
+    return estimates.values(found.ones, lambda one: metrics.tokens(metrics.of_role(one, role)))
+
+
 def write_report(run: RunFolder, config: DraftRlConfig, results: Sequence[Section]) -> None:
     """report.md and results.json: what ran, what came out, how training went."""
     kept = run.stage_facts("team")
+    logged = [row for row in read_rows(run.path / "metrics.jsonl") if row["stage"] == "team"]
+    curve = [(row["step"] + 1, row["validation"]) for row in logged if "validation" in row]
     d, t = config.drafts, config.training
     setting = report.facts(
         "What ran",
@@ -280,6 +327,7 @@ def write_report(run: RunFolder, config: DraftRlConfig, results: Sequence[Sectio
             "reward": config.reward.reward,
             "seed": config.seed,
             "kept": f"step {kept['best_step']} of {kept['steps']}, validation {kept['validation']:.3f}",
+            "steps to 95 % of the last validation (ours)": metrics.steps_to_converge(curve) or "none",
         },
     )
     picture = plots.plot_training(read_rows(run.path / "metrics.jsonl"), folder=run.path)

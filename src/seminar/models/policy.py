@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,9 @@ class Policy:
         model = self._peft()
         state = get_peft_model_state_dict(model, adapter_name=name)
         save_file({k: v.contiguous().cpu() for k, v in state.items()}, folder / "adapter_model.safetensors")
-        model.peft_config[name].save_pretrained(str(folder))
+        config: Any = copy(model.peft_config[name])
+        config.target_modules = sorted(config.target_modules)  # a set: its order differs between processes
+        config.save_pretrained(str(folder))
 
     def load(self, name: str, folder: Path) -> None:
         """Add adapter `name` from a folder in PEFT's format; one that does not fit this base is refused."""

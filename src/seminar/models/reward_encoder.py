@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, ModernBertConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, ModernBertConfig, PreTrainedConfig, PreTrainedModel
 
 from seminar.errors import ConfigError, ModelError
 
@@ -89,13 +89,31 @@ def from_pretrained(path: str | os.PathLike[str], *, numbers: int, seed: int) ->
     try:
         encoder = AutoModel.from_pretrained(path, dtype=torch.float32)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelError(
-            f"reward_model.pretrained {path} cannot be loaded: {reason} Give an encoder's folder or hub id."
-        ) from error
+        raise _unloadable(path, error) from error
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # the fork keeps it private
         return RewardEncoder(encoder, numbers=numbers)
+
+
+def check_positions(encoder: RewardEncoder, *, max_tokens: int) -> None:
+    """Raise ConfigError where inputs of `max_tokens` would run past the positions an encoder learned."""
+    known = getattr(encoder.encoder.config, "max_position_embeddings", None)
+    if known is not None and known < max_tokens:
+        raise ConfigError(
+            f"reward_model.max_tokens is {max_tokens}; reward_model.pretrained knows {known} positions. Use "
+            f"max_tokens: {known} or fewer."
+        )
+
+
+def pretrained_size(path: str | os.PathLike[str]) -> tuple[int, int, int]:
+    """Parameters, layers and width of a pretrained encoder, without its weights. Raises ModelError."""
+    try:
+        config = AutoConfig.from_pretrained(path)
+        with torch.device("meta"):
+            count = sum(t.numel() for t in AutoModel.from_config(config).parameters())
+    except (OSError, ValueError) as error:
+        raise _unloadable(path, error) from error
+    return count, config.num_hidden_layers, config.hidden_size
 
 
 def encoder_config(*, layers: int, vocab: int, width: int) -> ModernBertConfig:
@@ -146,6 +164,13 @@ def solve_width(*, layers: int, vocab: int, budget: int, numbers: int) -> int:
             "budget or the number of layers."
         )
     return best
+
+
+def _unloadable(path: str | os.PathLike[str], error: Exception) -> ModelError:
+    reason = str(error).strip().splitlines()[0]
+    return ModelError(
+        f"reward_model.pretrained {path} cannot be loaded: {reason} Give an encoder's folder or hub id."
+    )
 
 
 def _heads(width: int) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
 from seminar.errors import ModelError
 from seminar.models.reward_encoder import Inputs, RewardEncoder, from_config
@@ -148,6 +148,18 @@ def load_reward_model(folder: Path, tokenize: Tokenize) -> RewardModel:
         ) from error
     check_fingerprint(facts["tokenizer"], tokenize, where=f"reward model {folder}")
     return RewardModel(encoder, tokenize, max_tokens=facts["max_tokens"])
+
+
+def load_tokenize(path: str) -> Tokenize:
+    """The tokenizer of a pretrained encoder, by folder or hub id. Raises ModelError."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"reward_model.pretrained {path} has no tokenizer: {str(error).strip().splitlines()[0]} Give an "
+            "encoder's folder or hub id, its tokenizer beside it."
+        ) from error
+    return lambda text: tokenizer.encode(text, add_special_tokens=False)
 
 
 def evidence(task: Task, draft: str, reviews: Sequence[Review | None]) -> Evidence:

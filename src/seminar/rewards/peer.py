@@ -106,6 +106,22 @@ def review_reward(review: Review | None, *, right: bool) -> float:
     return 0.0 if review is None else 1.0 - (review.overall - float(right)) ** 2
 
 
+def review_rewards(turns: Sequence[Turn], *, right: Mapping[str, bool]) -> dict[str, float]:
+    """Reward of each review of one reviewer on one question, less their mean, by the review's key.
+
+    `right` maps the key of a draft to its verified outcome; a review of another draft has no reward. The mean
+    takes out how hard the question was to judge. Worked example: .9 for a right draft and .9 for a wrong one
+    earn .99 and .19, which is +.4 and -.4.
+    """
+    earned = {
+        turn.key: review_reward(parse_review(turn.text), right=right[turn.notes["target"]])
+        for turn in turns
+        if turn.notes["target"] in right
+    }
+    mean = sum(earned.values()) / max(1, len(earned))
+    return {key: reward - mean for key, reward in earned.items()}
+
+
 def _peer(reviews: Sequence[Review | None]) -> Peer:
     given = [review for review in reviews if review is not None]
     return Peer(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from seminar.protocols.drafts import Drafts
+from seminar.protocols.drafts import REVIEWER, Drafts
 from seminar.rewards.drafts import Mix, diversity, select
 from seminar.rewards.model import Evidence, RewardModel, evidence
 from seminar.rewards.peer import Peer, center_reviewers, opinions, peer_scores
@@ -36,6 +36,8 @@ class Reading:
 
     task: Task
     candidates: tuple[Candidate, ...]
+    reviews: tuple[Turn, ...] = ()
+    """The reviewers' turns as they were written, in order."""
 
     @property
     def valid(self) -> list[bool]:
@@ -63,22 +65,23 @@ def read(episode: Episode, protocol: Drafts, *, center: bool = False) -> Reading
     if center:
         found = center_reviewers(found)
     peers = peer_scores(found)
-    reviews: dict[str, list[Review | None]] = {}
+    by_target: dict[str, list[Review | None]] = {}
     for opinion in found:
-        reviews.setdefault(opinion.target, []).append(opinion.review)
+        by_target.setdefault(opinion.target, []).append(opinion.review)
     final = protocol.final(episode.turns)
     candidates = tuple(
         Candidate(
             turn=turn,
             draft=protocol.read(episode.task, turn),
-            reviews=tuple(reviews.get(turn.key, ())),
+            reviews=tuple(by_target.get(turn.key, ())),
             peer=peers.get(turn.key),
         )
         for agent in protocol.agents
         for k in range(protocol.drafts)
         if (turn := final.get((agent, k))) is not None
     )
-    return Reading(task=episode.task, candidates=candidates)
+    reviews = tuple(turn for turn in episode.turns if turn.role == REVIEWER)
+    return Reading(task=episode.task, candidates=candidates, reviews=reviews)
 
 
 def shown(reading: Reading) -> list[Evidence]:

@@ -11,6 +11,7 @@ from seminar.tasks import named_text as text
 from seminar.tasks.mapping import chosen
 from seminar.tasks.rows import Published
 from seminar.tasks.taskset import TaskSet
+from seminar.types import Domain
 
 
 class Entry(NamedTuple):
@@ -19,6 +20,7 @@ class Entry(NamedTuple):
     load: Callable[..., TaskSet]
     published: tuple[Published, ...]
     """Where it lives; one part a subject where the hub keeps those apart."""
+    domain: Domain = "maths"
 
     @property
     def about(self) -> str:
@@ -42,12 +44,12 @@ NAMED = {
     "still3": Entry(maths.still3, (maths.STILL3,)),
     "deepscaler": Entry(maths.deepscaler, (maths.DEEPSCALER,)),
     "openrs": Entry(maths.openrs, (maths.OPENRS,)),
-    "humaneval": Entry(text.humaneval, (text.HUMANEVAL,)),
-    "mbpp": Entry(text.mbpp, (text.MBPP,)),
-    "mbpp_sanitized": Entry(text.mbpp_sanitized, (text.MBPP_SANITIZED,)),
-    "hotpotqa": Entry(text.hotpotqa, (text.HOTPOTQA,)),
-    "mmlu": Entry(text.mmlu, (text.MMLU,)),
-    "mmlu_redux": Entry(text.mmlu_redux, tuple(text.MMLU_REDUX.values())),
+    "humaneval": Entry(text.humaneval, (text.HUMANEVAL,), "code"),
+    "mbpp": Entry(text.mbpp, (text.MBPP,), "code"),
+    "mbpp_sanitized": Entry(text.mbpp_sanitized, (text.MBPP_SANITIZED,), "code"),
+    "hotpotqa": Entry(text.hotpotqa, (text.HOTPOTQA,), "qa"),
+    "mmlu": Entry(text.mmlu, (text.MMLU,), "choice"),
+    "mmlu_redux": Entry(text.mmlu_redux, tuple(text.MMLU_REDUX.values()), "choice"),
 }
 
 

@@ -30,7 +30,10 @@ class TaskSet:
     def __post_init__(self) -> None:  # noqa: D105 - what it refuses stands in the docstring of the class
         if not self.tasks:
             first = (
-                f"; {len(self.dropped)} were dropped, the first: {self.dropped[0]}" if self.dropped else ""
+                f"; {len(self.dropped)} were dropped, the first, {self.dropped[0][0]}, for this: "
+                f"{self.dropped[0][1]}"
+                if self.dropped
+                else ""
             )
             raise DataError(
                 f"{self.name} holds no usable task{first}. At least one is needed; check the source."

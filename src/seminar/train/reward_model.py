@@ -17,6 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from seminar.errors import DivergenceError, RunError
 from seminar.rewards.model import Encoded, Evidence, RewardModel, batches, check_fingerprint, fingerprint
 from seminar.tasks.review_form import Review
+from seminar.train.update import optimizer_state, restore_optimizer
 
 MICRO_TOKENS = 4_096
 """Most padded tokens of one forward pass with gradients; any split gives the same gradient."""
@@ -89,12 +90,8 @@ class RewardLearner:
     def state(self) -> dict[str, Tensor]:
         """Weights and optimizer moments by name."""
         weights = {f"weights.{name}": tensor.detach() for name, tensor in self._named.items()}
-        moments = {
-            f"optimizer.{name}.{key}": value
-            for name, tensor in self._named.items()
-            for key, value in self._optimizer.state.get(tensor, {}).items()
-        }
-        return {**weights, **moments}
+        moments = optimizer_state(self._optimizer, self._named)
+        return {**weights, **{f"optimizer.{name}": value for name, value in moments.items()}}
 
     def facts(self) -> dict[str, Any]:
         """The rest of the state, JSON-able: steps taken, the buffer, the tokenizer's fingerprint."""
@@ -120,13 +117,9 @@ class RewardLearner:
                 )
             with torch.no_grad():
                 tensor.copy_(saved)
-            if f"optimizer.{name}.step" in state:
-                self._optimizer.state[tensor] = {
-                    key: state[f"optimizer.{name}.{key}"]
-                    .clone()
-                    .to("cpu" if key == "step" else tensor.device)
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                }
+        prefix = "optimizer."
+        moments = {name.removeprefix(prefix): t for name, t in state.items() if name.startswith(prefix)}
+        restore_optimizer(self._optimizer, self._named, moments)
         self.steps = facts["steps"]
         self._lessons.clear()
         self._encoded.clear()

@@ -87,22 +87,33 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """Optimizer tensors by `parameter.moment`; empty before the first step."""
-        return {
-            f"{name}.{key}": value
-            for name, tensor in self.named.items()
-            for key, value in self.optimizer.state.get(tensor, {}).items()
-        }
+        return optimizer_state(self.optimizer, self.named)
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: Mapping[str, Tensor]) -> None:
         """Take up where `state` left off."""
-        for name, tensor in self.named.items():
-            entries = {
-                key: state[f"{name}.{key}"].clone()
+        restore_optimizer(self.optimizer, self.named, state)
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Moments and step counts by `parameter.moment`; empty before the first step."""
+    return {
+        f"{name}.{key}": value
+        for name, tensor in named.items()
+        for key, value in optimizer.state.get(tensor, {}).items()
+    }
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, named: Mapping[str, Tensor], state: Mapping[str, Tensor]
+) -> None:
+    """Take up where `optimizer_state` left off; moments lie beside their parameter, steps on the CPU."""
+    optimizer.state.clear()
+    for name, tensor in named.items():
+        if f"{name}.step" in state:
+            optimizer.state[tensor] = {
+                key: state[f"{name}.{key}"].clone().to("cpu" if key == "step" else tensor.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"{name}.{key}" in state
             }
-            if entries:
-                self.optimizer.state[tensor] = entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

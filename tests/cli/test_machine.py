@@ -3,15 +3,15 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from seminar.cli import doctor
-from seminar.cli.doctor import Fact, extras, graphics, hub, kept
+from seminar.cli import doctor, machine
+from seminar.cli.machine import Fact, extras, graphics, hub, kept
 from seminar.errors import RunError
 from seminar.rewards.sandbox import Setup
 
 
 def test_doctor_names_every_part_of_the_machine_once(monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(doctor.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(machine.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(machine.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("SEMINAR_CACHE", str(tmp_path / "ours"))
     app = typer.Typer()
     app.command()(doctor.doctor)
@@ -52,10 +52,10 @@ def test_without_a_gpu_nothing_is_advised(monkeypatch):
 
 
 def test_a_hub_that_is_switched_off_is_told_from_one_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr(doctor.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(machine.constants, "HF_HUB_OFFLINE", True)
     assert hub() == Fact("hub", "off", "unset HF_HUB_OFFLINE")
-    monkeypatch.setattr(doctor.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(doctor, "hub_reachable", lambda: False)
+    monkeypatch.setattr(machine.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(machine, "hub_reachable", lambda: False)
     assert "does not answer" in hub().value
 
 
@@ -65,8 +65,8 @@ def test_a_machine_without_a_sandbox_is_told_what_the_sandbox_says(monkeypatch):
             "sandbox: no kind works on this machine. Install the packages bubblewrap and libseccomp2."
         )
 
-    monkeypatch.setattr(doctor, "working_setup", refuse)
-    assert doctor.sandbox().value.endswith("Install the packages bubblewrap and libseccomp2.")
+    monkeypatch.setattr(machine, "working_setup", refuse)
+    assert machine.sandbox().value.endswith("Install the packages bubblewrap and libseccomp2.")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_machine_without_a_sandbox_is_told_what_the_sandbox_says(monkeypatch):
     ],
 )
 def test_a_weaker_sandbox_is_told_what_makes_it_stronger(monkeypatch, kind, filtered, advice):
-    monkeypatch.setattr(doctor, "working_setup", lambda: Setup(kind, filtered))
-    assert doctor.sandbox().advice == advice
+    monkeypatch.setattr(machine, "working_setup", lambda: Setup(kind, filtered))
+    assert machine.sandbox().advice == advice
 
 
 def test_a_cache_is_shown_with_its_size(tmp_path):
