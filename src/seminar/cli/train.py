@@ -1,7 +1,7 @@
 """`seminar train` and `seminar plan`: a recipe in, a run folder or a table of derived numbers out."""
 
+import shlex
 from pathlib import Path
-from shutil import rmtree
 from typing import Annotated
 
 import torch
@@ -10,7 +10,6 @@ import typer
 from seminar import config as configuration
 from seminar.config_mada import MadaConfig
 from seminar.console import Console
-from seminar.errors import SeminarError
 from seminar.methods import draft_rl, mada
 from seminar.plan import plan as make_plan
 from seminar.runlog import RunFolder
@@ -32,23 +31,16 @@ def train(
     folder = out or Path("runs") / config.name
     run = _reopen(folder, config) if resume else _create(folder, config)
     with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
-        try:
-            run.track(config.logging.track)
-            run.write("plan.md", plan.markdown())
-            console.note(plan.summary())
-            if isinstance(config, MadaConfig):
-                finished = mada.train(config, run=run, console=console, stop=stop)
-            else:
-                finished = draft_rl.train(config, run=run, console=console, stop=stop)
-        except SeminarError:
-            if not resume and not any(run.positions().values()):
-                rmtree(folder)  # nothing was played: a run that could not begin leaves nothing
-            raise
+        run.track(config.logging.track)
+        run.write("plan.md", plan.markdown())
+        console.note(f"{folder}: {run.progress()}" if resume else plan.summary())
+        if isinstance(config, MadaConfig):
+            finished = mada.train(config, run=run, console=console, stop=stop)
+        else:
+            finished = draft_rl.train(config, run=run, console=console, stop=stop)
     if not finished:
-        typer.echo(
-            f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} "
-            f"{' '.join(overrides or [])} --out {folder} --resume"
-        )
+        again = shlex.join(["seminar", "train", recipe, *(overrides or []), "--out", str(folder), "--resume"])
+        typer.echo(f"Stopped; everything so far is saved. Go on with:\n  {again}")
         raise typer.Exit(EXIT_CODE)
 
 

@@ -4,12 +4,23 @@ PEFT holds the weights, their names and their file format; its layers get this f
 which scales, adds and casts in passes of their own. Same result (tests), fewer passes over memory.
 """
 
+import warnings
 from types import MethodType
 from typing import Any
 
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import Linear
 from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+
+def adapted(base: PreTrainedModel, config: LoraConfig, **options: Any) -> PeftModel:
+    """PEFT's `get_peft_model` without the warning that it asks `base` by a name transformers will retire."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        model: PeftModel = get_peft_model(base, config, **options)
+    return model
 
 
 def speed_up(layer: nn.Module) -> None:
