@@ -202,7 +202,7 @@ def test_a_stage_is_done_once_marked_and_keeps_its_facts_exactly(tmp_path: Path)
     run = RunFolder.open(tmp_path / "run", write=False)
     assert run.stage_done("generator-0")
     assert run.stage_facts("generator-0") == {"best": {"step": 4, "accuracy": 0.30000000000000004}}
-    with pytest.raises(RunError, match="has not finished stage critic-0; done: generator-0"):
+    with pytest.raises(RunError, match="has not finished stage critic-0; finished stages: generator-0"):
         run.stage_facts("critic-0")
 
 

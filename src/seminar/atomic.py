@@ -117,7 +117,10 @@ def sync_folder(folder: Path) -> None:
 
 def _refusal(path: Path, *, number: int, met: str) -> RunError:
     advice = _ADVICE.get(number, "check that disk and path are sound")
-    return RunError(f"{path} cannot be written ({met}): {advice}, then run the same command again.")
+    return RunError(
+        f"{path} cannot be written ({met}): {advice}, then run the same command again, with --resume "
+        "where a run had begun."
+    )
 
 
 def _sibling(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """A configuration -> live objects: the one place where the rooms are wired together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from seminar.agents.chat import Chat
 from seminar.config_draft import DraftRlConfig
 from seminar.config_mada import MadaConfig, Sampling, Training
 from seminar.engines.hf import HfEngine
+from seminar.errors import ConfigError, DataError
 from seminar.models.embedded import resolve
 from seminar.models.heads import ValueHead
 from seminar.models.policy import Policy, load_policy
@@ -25,6 +27,7 @@ from seminar.runlog import RunFolder
 from seminar.settings import Base, Common, File, Generated, Lora, Source
 from seminar.tasks import generated, named
 from seminar.tasks.mapping import load_mapped
+from seminar.tasks.rows import is_file
 from seminar.tasks.taskset import TaskSet, decontaminate
 from seminar.train.ppo import PpoLoss
 from seminar.train.reward_model import RewardLearner
@@ -59,15 +62,36 @@ def world(base: Base, *, code: bool = False) -> World:
     )
 
 
+def check_context(world: World, *, prompt: int, completions: Mapping[str, int]) -> None:
+    """Refuse limits that the base's context cannot hold; `completions` are named by their keys."""
+    for key, tokens in completions.items():
+        if prompt + tokens > world.policy.context:
+            raise ConfigError(
+                f"limits.prompt is {prompt} and {key} is {tokens}; their sum may be at most "
+                f"{world.policy.context} tokens, the context of the base model. Lower one of them."
+            )
+
+
 def tasks(source: Source, *, seed: int, split: generated.Split) -> TaskSet:
-    """Load one source; `split` picks the share of generated tasks, which is disjoint from every other."""
+    """Load one source; `split` picks the share of generated tasks, which is disjoint from every other.
+
+    A row that nobody could grade is an error in a file of one's own, and left out of a published set.
+    """
     if isinstance(source, Generated):
         made = generated.problems(source.kind, count=source.count, seed=seed, split=split)
         return TaskSet(name=f"{source.kind}-{split}", tasks=tuple(made))
     if isinstance(source, File):
-        return load_mapped(
+        found = load_mapped(
             source.path, domain=source.domain, config=source.config, split=source.split, **source.columns
         )
+        if found.dropped and is_file(source.path):
+            id, reason = found.dropped[0]
+            raise DataError(
+                f"{source.path}: {len(found.dropped)} of {len(found.dropped) + len(found.tasks)} rows cannot "
+                f"be graded, the first is {id}: {reason}. Correct or remove them; "
+                f"`seminar data check {source.path}` lists all."
+            )
+        return found
     return named.load(
         source.name,
         path=source.path,
@@ -174,15 +198,23 @@ def team(
         )
         for name, adapter in adapters.items()
     }
-    return Team(agents=agents, engine=world.engine, chat=world.chat, max_prompt_tokens=max_prompt)
+    room = world.policy.context - max_tokens
+    return Team(agents=agents, engine=world.engine, chat=world.chat, max_prompt_tokens=min(max_prompt, room))
+
+
+def load_adapters(run: RunFolder, world: World, stage: str) -> None:
+    """Put the adapters of a finished stage into the policy and the engine. Raises RunError: not finished."""
+    for adapter, version in run.stage_facts(stage)["adapters"].items():
+        world.policy.load(adapter, run.adapter(adapter))
+        world.policy.versions[adapter] = version
+        world.engine.load_adapter(adapter, version=version)
 
 
 def load_team(run: RunFolder, config: MadaConfig, world: World, *, sampling: Sampling) -> Team:
     """The trained team of a finished run."""
     names = (*generator_names(config), *critic_names(config))
     for name in names:
-        world.policy.load(name, run.adapter(name))
-        world.engine.load_adapter(name, version=world.policy.versions[name])
+        load_adapters(run, world, name)
     return team(
         world,
         {name: name for name in names},
@@ -193,6 +225,9 @@ def load_team(run: RunFolder, config: MadaConfig, world: World, *, sampling: Sam
 
 
 # -- DRAFT-RL ------------------------------------------------------------------------------------------------
+
+TEAM = "team"
+"""Stage in which all agents and R_phi learn together."""
 
 
 def drafters(config: DraftRlConfig) -> tuple[str, ...]:
@@ -320,11 +355,8 @@ def reward_learner(config: DraftRlConfig, model: RewardModel) -> RewardLearner:
 
 def load_drafters(run: RunFolder, config: DraftRlConfig, world: World) -> tuple[Team, RewardModel | None]:
     """The trained team of a finished run and its R_phi."""
-    names = drafters(config)
-    for name in names:
-        world.policy.load(name, run.adapter(name))
-        world.engine.load_adapter(name, version=world.policy.versions[name])
-    team_ = draft_team(world, config, {name: name for name in names})
+    load_adapters(run, world, TEAM)
+    team_ = draft_team(world, config, {name: name for name in drafters(config)})
     return team_, saved_reward_model(run, config, world)
 
 

@@ -33,16 +33,14 @@ _BOUNDS = {
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Read a recipe and apply `key.sub=value` overrides (values are YAML); any fault is one ConfigError."""
     try:
-        text = Path(path).read_text()
+        tree = yaml.safe_load(Path(path).read_bytes()) or {}
     except OSError as error:
         raise ConfigError(
             f"recipe {path}: {error.strerror}. Give the path of a YAML recipe, for instance "
             f"recipes/mada/tiny.yaml."
         ) from error
-    try:
-        tree = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"recipe {path} is not YAML: {str(error).splitlines()[0]}.") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"recipe {path} is not YAML: {error}. Correct it.") from error
     if not isinstance(tree, dict):
         raise ConfigError(f"recipe {path} holds a {type(tree).__name__}; it must hold keys and values.")
     for override in overrides:
@@ -79,9 +77,18 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
         if child is None:
             child = node[name] = {}
         if not isinstance(child, dict):
-            raise ConfigError(f"override {override!r}: {name} is a value, not a section.")
+            raise ConfigError(f"override {override!r}: {name} is a value, not a section; give it whole.")
         node = child
-    node[last] = _value(value)
+    try:
+        node[last] = _value(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"override {override!r}: the value is not YAML ({error}). Close brackets and quotes."
+        ) from error
+
+
+_LABELS = ("generated", "named", "file")
+"""Types of `data.train`: pydantic names them within a place, though no recipe writes data.train.file.path."""
 
 
 def _value(text: str) -> Any:
@@ -96,7 +103,7 @@ def _value(text: str) -> Any:
 
 def _explain(error: Any, method: type[Section]) -> str:
     parts = [str(part) for part in error["loc"]]
-    key = ".".join(parts)
+    key = ".".join(part for part in parts if part not in _LABELS)
     if error["type"] == "extra_forbidden":
         known = _known(parts[:-1], method)
         near = difflib.get_close_matches(parts[-1], known, n=1)

@@ -55,6 +55,6 @@ def count_tasks(config: Common) -> int:
     if isinstance(source, Generated):
         return source.count
     if isinstance(source, Named) and source.path is None:
-        sizes = named.NAMED[source.name].sizes
+        sizes = named.entry(source.name).sizes
         return sizes[source.split] if source.split in sizes else next(iter(sizes.values()))
     return len(build.tasks(source, seed=config.seed, split="train").tasks)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from seminar.atomic import atomic_dir, sweep, write_atomic, writing
-from seminar.errors import RunError
+from seminar.atomic import atomic_dir, remove_dir, sweep, write_atomic, writing
+from seminar.errors import RunError, SeminarError
 from seminar.jsonl import JsonLines, Row, RowFile
 from seminar.manifest import (
     config_difference,
@@ -45,6 +45,7 @@ class RunFolder:
         self._trackers: list[Tracker] = []
         self._logs: dict[str, JsonLines] = {}
         self._lock = -1
+        self._new = False
         if write:
             self._lock = _lock(path)
             try:
@@ -71,7 +72,9 @@ class RunFolder:
             write_manifest(folder, config=config, facts=facts)
             for name in ("stages", "checkpoints", "adapters"):
                 (folder / name).mkdir()
-        return cls(path, write=True)
+        run = cls(path, write=True)
+        run._new = True
+        return run
 
     @classmethod
     def open(cls, path: Path, *, write: bool) -> Self:
@@ -141,6 +144,17 @@ class RunFolder:
                 )
             log.cut(size)
 
+    def progress(self) -> str:
+        """In one line, what a resumed run finds: its finished stages, and the one under way."""
+        markers = sorted((self.path / "stages").glob("*.json"), key=lambda m: m.stat().st_mtime_ns)
+        done = [marker.stem for marker in markers]
+        under_way = [
+            f"{folder.parent.name} goes on after step {int(folder.name.removeprefix('step-'))}"
+            for folder in sorted(self.path.glob("checkpoints/*/step-*"))
+            if folder.parent.name not in done
+        ]
+        return "; ".join([f"finished stages: {', '.join(done) or 'none'}", *under_way[-1:]])
+
     def stage_done(self, stage: str) -> bool:
         """Whether a stage is finished."""
         return self._marker(stage).exists()
@@ -153,9 +167,9 @@ class RunFolder:
     def stage_facts(self, stage: str) -> dict[str, Any]:
         """The facts of a finished stage. Raises RunError where it is not finished."""
         if not self.stage_done(stage):
-            done = ", ".join(sorted(marker.stem for marker in self._marker(stage).parent.glob("*.json")))
             raise RunError(
-                f"{self.path} has not finished stage {stage}; done: {done or 'none'}. Go on with --resume."
+                f"{self.path} has not finished stage {stage}; {self.progress()}. "
+                "Go on with: seminar train ... --resume"
             )
         return read_json(self._marker(stage))
 
@@ -190,9 +204,12 @@ class RunFolder:
         """Nothing to do: the folder is open from the start."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close."""
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Close; a new run that an error of ours ended before it wrote a row leaves nothing."""
+        begun = any(log.stat().st_size for log in self.path.glob("*.jsonl"))
         self.close()
+        if self._new and isinstance(error, SeminarError) and not begun:
+            remove_dir(self.path)
 
     def _log(self, name: str) -> JsonLines:
         assert name in self._logs, f"{self.path} is not open for writing"

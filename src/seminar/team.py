@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import rmtree
 
 import torch
 
@@ -14,7 +13,7 @@ from seminar import config as configuration
 from seminar.agents.agent import Team
 from seminar.config_mada import MadaConfig, Sampling
 from seminar.console import Console
-from seminar.errors import RunError, SeminarError
+from seminar.errors import RunError
 from seminar.methods import draft_rl, mada
 from seminar.plan import plan
 from seminar.protocols.debate import Debate
@@ -130,24 +129,16 @@ def train(recipe: str | Path, *overrides: str, out: str | Path, quiet: bool = Tr
 def carry_out(
     config: configuration.Config, folder: Path, *, resume: bool = False, quiet: bool = False
 ) -> bool:
-    """Train into `folder` as `config` says, or go on there; False when Ctrl-C asked for a stop.
-
-    A new run that fails before anything was played leaves no folder.
-    """
+    """Train into `folder` as `config` says, or go on there; False when Ctrl-C asked for a stop."""
     numbers = plan(config)
     run = _reopen(folder, config) if resume else _create(folder, config)
     with run, Console(quiet=quiet) as console, StopRequest(say=console.note) as stop:
-        try:
-            run.track(config.logging.track)
-            run.write("plan.md", numbers.markdown())
-            console.note(numbers.summary())
-            if isinstance(config, MadaConfig):
-                return mada.train(config, run=run, console=console, stop=stop)
-            return draft_rl.train(config, run=run, console=console, stop=stop)
-        except SeminarError:
-            if not resume and not any(run.positions().values()):
-                rmtree(folder)
-            raise
+        run.track(config.logging.track)
+        run.write("plan.md", numbers.markdown())
+        console.note(f"{folder}: {run.progress()}" if resume else numbers.summary())
+        if isinstance(config, MadaConfig):
+            return mada.train(config, run=run, console=console, stop=stop)
+        return draft_rl.train(config, run=run, console=console, stop=stop)
 
 
 def load(folder: str | Path, *, temperature: float = 0.7) -> TrainedTeam:

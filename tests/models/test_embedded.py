@@ -236,7 +236,9 @@ def test_the_cache_is_where_the_variables_say(monkeypatch, tmp_path):
     assert str(cache_folder()) == "/home/ann/mine"
 
 
-def test_other_names_are_passed_on_unchanged():
+def test_other_names_are_passed_on_unchanged(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny").mkdir()
     assert resolve("Qwen/Qwen2.5-0.5B-Instruct") == "Qwen/Qwen2.5-0.5B-Instruct"
     assert resolve("./tiny") == "./tiny"
 

@@ -53,8 +53,8 @@ class Team:
         if length > self.max_prompt_tokens:
             raise DataError(
                 f"prompt of agent {ask.agent} in round {ask.round} has {length} tokens; at most "
-                f"{self.max_prompt_tokens} are allowed. Raise limits.prompt or show less of the answers "
-                f"(visible)."
+                f"{self.max_prompt_tokens} are allowed. Shorten the question, raise limits.prompt, or show "
+                "less of the answers (limits.visible)."
             )
 
     def _request(self, task: Task, ask: Ask, *, seed: tuple[int, ...]) -> Request:

@@ -13,6 +13,7 @@ from seminar.console import Console
 from seminar.errors import ConfigError
 from seminar.runlog import RunFolder
 from seminar.stopping import EXIT_CODE, StopRequest
+from seminar.tasks.rows import is_file
 
 Saved = Annotated[Path, typer.Option("--team", help="Run folder of a trained team.")]
 
@@ -41,11 +42,8 @@ def evaluate(
     saved = RunFolder.open(team, write=False)
     tree = deepcopy(dict(saved.config))
     if data is not None:
-        source = (
-            {"type": "file", "path": data}
-            if Path(data).exists()
-            else {"type": "named", "name": data, "path": path}
-        )
+        own = is_file(data)
+        source = {"type": "file", "path": data} if own else {"type": "named", "name": data, "path": path}
         tree["data"] = {**tree["data"], "evaluation": [source]}
     for override in overrides or []:
         configuration.apply_override(tree, override)

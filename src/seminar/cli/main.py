@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import typer
+from transformers.utils.logging import disable_progress_bar
 
 from seminar.cli.ask import ask
 from seminar.cli.bench import bench
@@ -38,6 +39,8 @@ def options(
 
 def main() -> None:
     """Run the command line; an error of ours is one line and exit code 2, a traceback only with `--debug`."""
+    if not sys.stderr.isatty():
+        disable_progress_bar()  # of a library, in the midst of our lines
     try:
         app()
     except SeminarError as error:

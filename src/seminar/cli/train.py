@@ -1,5 +1,6 @@
 """`seminar train` and `seminar plan`: a recipe in, a run folder or a table of derived numbers out."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -24,10 +25,8 @@ def train(
 
     folder = out or Path("runs") / config.name
     if not team.carry_out(config, folder, resume=resume, quiet=quiet):
-        typer.echo(
-            f"Stopped; everything so far is saved. Go on with:\n  seminar train {recipe} "
-            f"{' '.join(overrides or [])} --out {folder} --resume"
-        )
+        again = shlex.join(["seminar", "train", recipe, *(overrides or []), "--out", str(folder), "--resume"])
+        typer.echo(f"Stopped; everything so far is saved. Go on with:\n  {again}")
         raise typer.Exit(EXIT_CODE)
 
 

@@ -21,7 +21,7 @@ from seminar.evaluate.drafts import measures
 from seminar.methods.draft_rl_evaluation import evaluate, write_report
 from seminar.methods.draft_rows import rows, summary
 from seminar.methods.draft_samples import imitated, reviews, rewarded
-from seminar.methods.stages import Work, stage
+from seminar.methods.stages import WARMUP, Work, stage, training_tasks, warm_up
 from seminar.protocols.draft_lessons import demonstrations
 from seminar.protocols.drafts import Drafts
 from seminar.rewards.drafts import MIX
@@ -33,22 +33,21 @@ from seminar.stopping import StopRequest
 from seminar.tasks import generated
 from seminar.tasks.taskset import TaskSet
 from seminar.train import trainer
-from seminar.train.imitation import example, imitate_all
+from seminar.train.imitation import example
 from seminar.train.ppo import Rewarded, update_agent
 from seminar.train.reward_model import Lesson, RewardLearner
-from seminar.train.update import Learner, Schedule
 from seminar.types import Episode, Sample, Score, Verdict
-
-WARMUP = "warmup"
-"""Adapter that imitation makes and that all agents then start from."""
-TEAM = "team"
-"""Stage in which all agents and R_phi learn together."""
 
 
 def train(config: DraftRlConfig, *, run: RunFolder, console: Console, stop: StopRequest) -> bool:
     """Run every stage that is not finished; False when a stop was asked for (what was done is saved)."""
-    sets = [build.training_tasks(config), *build.evaluation_tasks(config)]
+    sets = [training_tasks(config, console), *build.evaluation_tasks(config)]
     world = build.world(config.base, code=any(t.domain == "code" for tasks in sets for t in tasks.tasks))
+    build.check_context(
+        world,
+        prompt=config.limits.prompt,
+        completions={"limits.draft": config.limits.draft, "limits.review": config.limits.review},
+    )
     protocol = build.drafts(config)
     if 0 < len(protocol.strategies) < protocol.drafts:
         console.note(f"{len(protocol.strategies)} strategy hints for {protocol.drafts} drafts: they cycle.")
@@ -77,43 +76,29 @@ class DraftRl:
         """Run every stage that is not finished; False when a stop was asked for (what was done is saved)."""
         if self.config.warmup is not None and not self._stage(WARMUP, self._warm_up, adapters=[WARMUP]):
             return False
-        if not self._stage(TEAM, self._train_team, adapters=self.protocol.agents):
+        if not self._stage(build.TEAM, self._train_team, adapters=self.protocol.agents):
             return False
         return self._stage("evaluation", self._evaluate)
 
     def _stage(self, name: str, work: Work, *, adapters: Sequence[str] = ()) -> bool:
-        return stage(self.run, self.world, name, work, adapters=adapters)
+        return stage(self.run, self.world, name, work, stop=self.stop, adapters=adapters)
 
     # -- warm-up --------------------------------------------------------------------------------------------
 
-    def _warm_up(self) -> dict[str, Any]:
+    def _warm_up(self) -> dict[str, Any] | None:
         """Imitate right drafts, alone and behind earlier ones, and reviews of right and wrong drafts."""
-        config, warmup = self.config, self.config.warmup
-        assert warmup is not None
-        self.run.rewind(WARMUP)
-        build.add_adapter(self.world.policy, WARMUP, config.lora, seed=(config.seed, stable_hash(WARMUP)))
-        schedule = Schedule(lr=warmup.lr, steps=warmup.steps, warmup=0.1, floor=0.1)
-        imitate_all(
-            self.world.policy,
-            Learner(self.world.policy, WARMUP, schedule=schedule, max_grad_norm=1.0),
-            self._examples(count=warmup.steps * warmup.batch),
-            stage=WARMUP,
-            steps=warmup.steps,
-            batch=warmup.batch,
-            seed=config.seed,
-            max_tokens=config.update.max_tokens,
-            run=self.run,
-            console=self.console,
+        return warm_up(
+            self.config, self.world, self._examples(), run=self.run, console=self.console, stop=self.stop
         )
-        return {}
 
-    def _examples(self, *, count: int) -> list[Sample]:
-        """The first `count` demonstrations of generated tasks that no other part of the run sees."""
+    def _examples(self) -> list[Sample]:
+        """As many demonstrations as the warm-up needs, of generated tasks that no other part of the run
+        sees."""
         source, warmup = self.config.data.train, self.config.warmup
         assert warmup is not None
         assert isinstance(source, Generated)
         seed = self.config.seed
-        each = 4 if self.protocol.peers else 2
+        count, each = warmup.steps * warmup.batch, 4 if self.protocol.peers else 2
         tasks = generated.problems(source.kind, count=-(-count // each), seed=seed, split="warmup")
         lessons = demonstrations(
             self.protocol, tasks, seed=seed, criteria=warmup.criteria, feedback=warmup.feedback
@@ -170,11 +155,11 @@ class DraftRl:
                 )
                 metrics |= {f"reward_model/{key}": value for key, value in taught.items()}
             metrics["tokens"] = sum(metrics[f"{learner.adapter}/tokens"] for learner in learners)
-            played = rows(TEAM, step, readings, rewards, judged, credit, winners)
+            played = rows(build.TEAM, step, readings, rewards, judged, credit, winners)
             return trainer.Learned(metrics, played)
 
         job = trainer.Job(
-            stage=TEAM,
+            stage=build.TEAM,
             team=team,
             policy=policy,
             learners=learners,

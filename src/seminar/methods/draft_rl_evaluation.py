@@ -14,7 +14,7 @@ from seminar.evaluate.report import Row, Section
 from seminar.evaluate.run import Entry, play_all
 from seminar.evaluate.transcripts import write_transcripts
 from seminar.jsonl import read_rows
-from seminar.methods.stages import load_adapters
+from seminar.methods.stages import WARMUP
 from seminar.protocols.drafts import DRAFTER, REVIEWER, Drafts
 from seminar.rewards.model import RewardModel
 from seminar.rewards.reading import Reading, judge, read
@@ -95,10 +95,11 @@ def evaluate_saved(
 ) -> bool:
     """Evaluate the finished team of `saved` under `config` (other tasks or repeats) into the folder `run`."""
     tasks = [task for chosen in build.evaluation_tasks(config) for task in chosen.tasks]
+    known = len(build.training_tasks(config).dropped)
     world = build.world(config.base, code=any(task.domain == "code" for task in tasks))
-    start = "warmup" if config.warmup else None
-    for stage in ("team", *([start] if start else [])):
-        load_adapters(saved, world, stage)
+    start = WARMUP if config.warmup else None
+    for stage in (build.TEAM, *([start] if start else [])):
+        build.load_adapters(saved, world, stage)
     with world.grader:
         sections = evaluate(
             config,
@@ -120,7 +121,7 @@ def evaluate_saved(
             "team": str(saved.path),
             "base": f"{config.base.model}, {config.base.dtype}",
             "tasks": len(tasks),
-            "training tasks among them": len(build.training_tasks(config).dropped),
+            "training tasks among them": known,
         },
     )
     report.write(run.path, title=f"Evaluation of {saved.path.name}", sections=[setting, *sections])

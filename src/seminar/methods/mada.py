@@ -23,7 +23,7 @@ from seminar.jsonl import read_rows
 from seminar.learn import advantages
 from seminar.learn.samples import from_groups
 from seminar.methods.mada_evaluation import evaluate
-from seminar.methods.stages import Work, load_adapters, stage
+from seminar.methods.stages import WARMUP, Work, stage, training_tasks, warm_up
 from seminar.protocols.base import Protocol
 from seminar.protocols.debate import Critique, DebateForm, Question
 from seminar.rewards.base import Reward
@@ -34,12 +34,9 @@ from seminar.stopping import StopRequest
 from seminar.tasks import generated
 from seminar.tasks.taskset import Split, TaskSet
 from seminar.train import trainer
-from seminar.train.imitation import example, imitate_all
-from seminar.train.update import Learner, Schedule, update
+from seminar.train.imitation import example
+from seminar.train.update import update
 from seminar.types import Episode, Sample, Task
-
-WARMUP = "warmup"
-"""Adapter that imitation makes and that agents then start from."""
 
 
 def train(config: MadaConfig, *, run: RunFolder, console: Console, stop: StopRequest) -> bool:
@@ -64,15 +61,16 @@ class Mada:
     def train(self) -> bool:
         """Run every stage that is not finished; False when a stop was asked for (what was done is saved)."""
         config = self.config
-        if config.warmup is not None:
-            self._stage(WARMUP, self._warm_up, adapters=[WARMUP])
-        parts = build.training_tasks(config).split(
+        parts = training_tasks(config, self.console).split(
             config.debate.generators
             if config.data.part is None
             else [config.data.part] * config.debate.generators,
             validation=config.data.validation,
             seed=config.seed,
         )
+        check_fit(config, self.world, parts)
+        if config.warmup is not None and not self._stage(WARMUP, self._warm_up, adapters=[WARMUP]):
+            return False
         for name, part in zip(build.generator_names(config), parts.parts, strict=True):
             work = partial(self._train_generator, name, part, _validation(parts))
             if not self._stage(name, work, adapters=[name]):
@@ -87,32 +85,17 @@ class Mada:
             if not self._stage(name, work, adapters=[name]):
                 return False
         for name in build.generator_names(config):
-            load_adapters(self.run, self.world, name)
+            build.load_adapters(self.run, self.world, name)
         return self._stage("evaluation", self._evaluate)
 
     # -- stages
     # -------------------------------------------------------------------------------------------------
 
-    def _warm_up(self) -> dict[str, Any]:
+    def _warm_up(self) -> dict[str, Any] | None:
         """Imitate worked solutions, alone and behind debate prompts that quote right and wrong answers."""
-        config, warmup = self.config, self.config.warmup
-        assert warmup is not None
-        self.run.rewind(WARMUP)
-        build.add_adapter(self.world.policy, WARMUP, config.lora, seed=(config.seed, stable_hash(WARMUP)))
-        schedule = Schedule(lr=warmup.lr, steps=warmup.steps, warmup=0.1, floor=0.1)
-        imitate_all(
-            self.world.policy,
-            Learner(self.world.policy, WARMUP, schedule=schedule, max_grad_norm=1.0),
-            self._examples(count=warmup.steps * warmup.batch),
-            stage=WARMUP,
-            steps=warmup.steps,
-            batch=warmup.batch,
-            seed=config.seed,
-            max_tokens=config.update.max_tokens,
-            run=self.run,
-            console=self.console,
+        return warm_up(
+            self.config, self.world, self._examples(), run=self.run, console=self.console, stop=self.stop
         )
-        return {}
 
     def _train_generator(self, name: str, part: TaskSet, validation: TaskSet) -> dict[str, Any] | None:
         """GRPO on the agent's own part, alone (paper, section 3.1)."""
@@ -130,7 +113,9 @@ class Mada:
         D')."""
         config = self.config
         names = build.generator_names(config)
-        team = self._team({n: n for n in names}, config.generator.temperature)
+        team = self._team(
+            {n: n for n in names}, config.generator.temperature, max_prompt=config.limits.prompt
+        )
         tasks = [("train", t) for part in parts.parts for t in part.tasks]
         tasks += [("validation", t) for t in _validation(parts).tasks]
         size = config.evaluation.chunk
@@ -171,7 +156,7 @@ class Mada:
     # ----------------------------------------------------------------------------
 
     def _stage(self, name: str, work: Work, *, adapters: Sequence[str] = ()) -> bool:
-        return stage(self.run, self.world, name, work, adapters=adapters)
+        return stage(self.run, self.world, name, work, stop=self.stop, adapters=adapters)
 
     def _train(
         self,
@@ -189,7 +174,8 @@ class Mada:
         else:
             policy.copy(reference, name)
         steps = training.steps or round(training.epochs * len(part.tasks) / training.prompts)
-        team = self._team({name: name}, training.temperature)
+        longest = config.limits.prompt if role == "generator" else build.max_debate_prompt(config)
+        team = self._team({name: name}, training.temperature, max_prompt=longest)
         learner = build.learner(policy, name, training, steps=steps)
         loss = build.policy_loss(config, training, reference=reference)
 
@@ -288,20 +274,20 @@ class Mada:
         parts = train_set.split(max(1, self.config.debate.critics), seed=self.config.seed + 1)
         return parts._replace(validation=TaskSet(name="debates/validation", tasks=tuple(tasks["validation"])))
 
-    def _team(self, adapters: dict[str, str | None], temperature: float) -> Team:
-        limits = self.config.limits
+    def _team(self, adapters: dict[str, str | None], temperature: float, *, max_prompt: int) -> Team:
         return build.team(
             self.world,
             adapters,
             sampling=Sampling(temperature=temperature),
-            max_tokens=limits.completion,
-            max_prompt=build.max_debate_prompt(self.config),
+            max_tokens=self.config.limits.completion,
+            max_prompt=max_prompt,
         )
 
-    def _examples(self, *, count: int) -> list[Sample]:
+    def _examples(self) -> list[Sample]:
         """Half of the examples are bare questions, half are debate prompts; all end in the worked
         solution."""
-        source = self.config.data.train
+        source, warmup = self.config.data.train, self.config.warmup
+        assert warmup is not None
         if not isinstance(source, Generated):
             raise ConfigError(
                 f"warmup: data.train.type is {source.type}; imitation needs worked solutions, which "
@@ -312,7 +298,9 @@ class Mada:
         eos = self.world.policy.tokenizer.eos_token_id
         samples = []
         for index, task in enumerate(
-            generated.problems(source.kind, count=count, seed=self.config.seed, split="warmup")
+            generated.problems(
+                source.kind, count=warmup.steps * warmup.batch, seed=self.config.seed, split="warmup"
+            )
         ):
             messages = self.form.question(task)
             if index % 2:
@@ -325,6 +313,29 @@ class Mada:
 def _validation(parts: Split) -> TaskSet:
     assert parts.validation is not None, "data.validation is at least 1"
     return parts.validation
+
+
+def check_fit(config: MadaConfig, world: build.World, parts: Split) -> None:
+    """Refuse before any training what would end the run late: limits above the context, parts below a
+    batch."""
+    build.check_context(
+        world,
+        prompt=config.limits.prompt,
+        completions={
+            "limits.completion": config.limits.completion,
+            "evaluation.completion": config.evaluation.completion,
+        },
+    )
+    sizes = [len(part.tasks) for part in parts.parts]
+    roles = [("generator", config.generator, min(sizes))]
+    if config.debate.critics:
+        roles.append(("critic", config.critic, sum(sizes) // config.debate.critics))
+    for role, training, questions in roles:
+        if training.prompts > questions:
+            raise ConfigError(
+                f"{role}.batch is {training.batch}, so a step takes {training.prompts} questions, but each "
+                f"{role} has {questions}. Lower {role}.batch, raise {role}.group, or give more tasks."
+            )
 
 
 def rewards(config: MadaConfig) -> dict[str, tuple[float, Reward]]:
@@ -357,7 +368,7 @@ def write_report(run: RunFolder, config: MadaConfig, results: Sequence[report.Se
             "generators learn by": config.generator.advantage,
             "critics learn by": config.critic.advantage,
             "critics see": f"{config.debate.visible}, at most {config.limits.visible} tokens an answer",
-            "training tasks dropped, for they are in an evaluation set": len(
+            "training tasks left out (known to an evaluation set, or without a usable gold)": len(
                 build.training_tasks(config).dropped
             ),
             "seed": config.seed,

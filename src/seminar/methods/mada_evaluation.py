@@ -12,15 +12,12 @@ from seminar.evaluate.metrics import Measure, Scored
 from seminar.evaluate.report import Row, Section, facts, terminal, write
 from seminar.evaluate.run import Entry, play_all
 from seminar.evaluate.stats import Estimate
-from seminar.methods.stages import load_adapters
+from seminar.methods.stages import WARMUP
 from seminar.protocols.base import Protocol
 from seminar.protocols.debate import DebateForm, Question
 from seminar.runlog import RunFolder
 from seminar.stopping import StopRequest
 from seminar.types import Task
-
-WARMUP = "warmup"
-"""Adapter that imitation makes and that agents then start from."""
 
 SPARE = 1.5
 """Samples of the equal-token vote: this many times the calls of a debate, so that few pools fall short."""
@@ -88,13 +85,19 @@ def evaluate_saved(
 ) -> bool:
     """Evaluate the finished team of `saved` under `config` (other tasks, samplings or repeats) into the
     folder `run`."""
+    tasks = [task for chosen in build.evaluation_tasks(config) for task in chosen.tasks]
+    known = len(build.training_tasks(config).dropped)
     world = build.world(config.base)
+    build.check_context(
+        world,
+        prompt=config.limits.prompt,
+        completions={"evaluation.completion": config.evaluation.completion},
+    )
     form = build.debate_form(config, world.chat)
     start = WARMUP if config.warmup else None
     names = build.generator_names(config)
     for name in (*names, *build.critic_names(config), *([start] if start else [])):
-        load_adapters(saved, world, name)
-    tasks = [task for chosen in build.evaluation_tasks(config) for task in chosen.tasks]
+        build.load_adapters(saved, world, name)
     best = max(names, key=lambda name: float(saved.stage_facts(name)["validation"]))
     with world.grader:
         sections = evaluate(
@@ -108,7 +111,7 @@ def evaluate_saved(
             "team": str(saved.path),
             "base": f"{config.base.model}, {config.base.dtype}",
             "tasks": len(tasks),
-            "training tasks among them": len(build.training_tasks(config).dropped),
+            "training tasks among them": known,
         },
     )
     write(run.path, title=f"Evaluation of {saved.path.name}", sections=[setting, *sections])

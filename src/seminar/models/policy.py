@@ -1,6 +1,5 @@
 """One frozen base model with named LoRA adapters: switch, copy, save, load, and score packed batches."""
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -10,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from peft import LoraConfig, PeftModel, get_peft_model_state_dict
 from peft.tuners.lora import LoraLayer
 from peft.utils import set_peft_model_state_dict
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import (
@@ -23,13 +23,13 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from seminar.errors import ModelError
+from seminar.errors import ConfigError, ModelError
 from seminar.models import packed
 from seminar.models.attention import attention_of
 from seminar.models.forward import hidden_states
 from seminar.models.fused import Fused, adapt, fuse, misfit
 from seminar.models.logprobs import chosen_logprobs
-from seminar.models.lora import LoraPair
+from seminar.models.lora import LoraPair, adapted
 from seminar.types import Batch, Row
 
 SELF_CHECK_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.3, torch.float16: 0.1}
@@ -123,8 +123,10 @@ class Policy:
 
     def remove(self, name: str) -> None:
         """Forget an adapter and free its memory."""
-        self._peft().delete_adapter(name)
         del self.versions[name]
+        if self.versions:  # peft warns where the active one goes
+            self._peft().set_adapter(next(iter(self.versions)))
+        self._peft().delete_adapter(name)
         self._active = None
 
     def adapter(self, name: str) -> dict[str, LoraPair]:
@@ -171,8 +173,11 @@ class Policy:
         try:
             config = LoraConfig.from_pretrained(str(folder))
             state = load_file(folder / "adapter_model.safetensors")
-        except (OSError, ValueError, json.JSONDecodeError) as error:
-            raise ModelError(f"adapter folder {folder} cannot be read: {error}") from error
+        except (OSError, ValueError, SafetensorError) as error:
+            raise ModelError(
+                f"adapter folder {folder} cannot be read ({error}); PEFT's two files are needed, "
+                "adapter_config.json and adapter_model.safetensors. Restore them, or train again."
+            ) from error
         config.inference_mode = False
         try:
             self._inject(name, config)
@@ -182,17 +187,15 @@ class Policy:
                 self.remove(name)
             raise ModelError(
                 f"adapter folder {folder} does not fit base {self.base.name_or_path}: "
-                f"{str(error).splitlines()[0]} "
-                "Use the base named in its adapter_config.json."
+                f"{' '.join(str(error).splitlines()[:2])} Use the base of its adapter_config.json."
             ) from error
         missing = [key for key in report.missing_keys if f".{name}." in key and "lora_" in key]
         if missing or report.unexpected_keys:
             self.remove(name)
             raise ModelError(
                 f"adapter folder {folder} does not fit base {self.base.name_or_path}: {len(missing)} layers "
-                f"have no "
-                f"weights and {len(report.unexpected_keys)} weights no layer. Use the base named in its "
-                "adapter_config.json."
+                f"have no weights and {len(report.unexpected_keys)} weights no layer. "
+                "Use the base of its adapter_config.json."
             )
 
     # -- scoring
@@ -261,7 +264,7 @@ class Policy:
     def _inject(self, name: str, config: LoraConfig) -> None:
         try:
             if self.model is None:
-                self.model = get_peft_model(self.base, config, adapter_name=name)
+                self.model = adapted(self.base, config, adapter_name=name)
             else:
                 self.model.add_adapter(name, config)
         except ValueError as error:
@@ -321,14 +324,22 @@ _FIELDS = ("r", "lora_alpha", "lora_dropout", "target_modules", "task_type")
 def load_policy(model: str | os.PathLike[str], *, dtype: torch.dtype, device: str = "cpu") -> Policy:
     """Load a base model and its tokenizer by hub id or folder."""
     try:
+        place = torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"base.device is {device!r} ({reason}); allowed are cpu and, where torch finds a GPU, cuda or "
+            "cuda:N. See what `seminar doctor` says of it."
+        ) from error
+    try:
         tokenizer = AutoTokenizer.from_pretrained(model)
         base: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(
             f"base.model {model} cannot be loaded: {reason} Give a hub id or a local folder."
         ) from error
-    return Policy(base.to(device), tokenizer)
+    return Policy(base.to(place), tokenizer)
 
 
 def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
 from seminar.errors import ModelError
 from seminar.models.embedded import resolve
+from seminar.models.lora import adapted
 
 FOLDER = Path(__file__).parent / "shapes"
 """Config files of base models that recipes name, so that a plan needs no hub."""
@@ -38,12 +39,19 @@ class Shapes(NamedTuple):
 
 def shapes(model: str, *, rank: int, targets: tuple[str, ...]) -> Shapes:
     """Count `model` (hub id, folder or embedded name) with one adapter of `rank` on `targets`."""
-    config = _config(model)
-    with torch.device("meta"):
-        built = AutoModelForCausalLM.from_config(config)
+    source = str(FOLDER / KNOWN[model]) if model in KNOWN else resolve(model)
+    try:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(source)
+        with torch.device("meta"):
+            built = AutoModelForCausalLM.from_config(config)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelError(
+            f"base.model {model}: its config cannot be read: {reason} Give a hub id or a folder."
+        ) from error
     base = sum(p.numel() for p in built.parameters())
     try:
-        peft = get_peft_model(built, LoraConfig(r=rank, target_modules=list(targets)), low_cpu_mem_usage=True)
+        peft = adapted(built, LoraConfig(r=rank, target_modules=list(targets)), low_cpu_mem_usage=True)
     except ValueError as error:
         raise ModelError(
             f"lora.targets {', '.join(targets)} do not fit {model}: {str(error).splitlines()[0]}"
@@ -59,15 +67,3 @@ def shapes(model: str, *, rank: int, targets: tuple[str, ...]) -> Shapes:
         kv=heads * width,
         vocabulary=config.vocab_size,
     )
-
-
-def _config(model: str) -> PreTrainedConfig:
-    source = str(FOLDER / KNOWN[model]) if model in KNOWN else resolve(model)
-    try:
-        config: PreTrainedConfig = AutoConfig.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelError(
-            f"base.model {model}: its config cannot be read: {reason} Give a hub id or a folder."
-        ) from error
-    return config

@@ -68,7 +68,7 @@ def load(
     choose within a set. Errors: ConfigError for an unknown name or an option that the set does not have,
     DataError for bad data.
     """
-    function = NAMED[chosen("data.name", [name], NAMED)[0]].load
+    function = entry(name).load
     options: dict[str, Any] = {"subjects": subjects, "levels": levels, "shots": shots}
     given = {option: value for option, value in options.items() if value}
     for option in given:
@@ -78,6 +78,11 @@ def load(
                 f"{name} has no {option} to choose; only {', '.join(having)} have. Leave it out."
             )
     return function(path, split=split, **given)
+
+
+def entry(name: str) -> Entry:
+    """A named data set. Raises ConfigError: an unknown name."""
+    return NAMED[chosen("data.name", [name], NAMED)[0]]
 
 
 def _options(function: Callable[..., TaskSet]) -> Collection[str]:

@@ -10,6 +10,7 @@ from seminar.console import Console
 from seminar.errors import ConfigError
 from seminar.models.policy import Policy
 from seminar.runlog import RunFolder
+from seminar.stopping import StopRequest
 from seminar.train.update import Learner, imitate
 from seminar.types import Message, Sample
 
@@ -38,8 +39,13 @@ def imitate_all(
     max_tokens: int,
     run: RunFolder,
     console: Console,
-) -> None:
-    """Run `steps` steps of `batch` examples each, in seeded order, every example at most once."""
+    stop: StopRequest,
+) -> bool:
+    """Run `steps` steps of `batch` examples each, in seeded order, every example at most once.
+
+    False when a stop was asked for before the end. It is short, so it has no checkpoints: it is then played
+    again from its first step.
+    """
     if steps * batch > len(examples):
         raise ConfigError(
             f"{stage}: {steps} steps of {batch} examples need {steps * batch}, and there are "
@@ -54,3 +60,7 @@ def imitate_all(
         row = {"stage": stage, "step": step, **metrics}
         run.log_metrics(row)
         console.step(step + 1, row)
+        if stop.requested and step + 1 < steps:
+            console.note(f"{stage} has no checkpoints: a resumed run plays it again, to the same end.")
+            return False
+    return True
