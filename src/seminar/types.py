@@ -201,17 +201,19 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Where one prompt and the completions that share it lie in a packed batch.
+    """Where the beginning of some prompts and the sequences that share it lie in a packed batch.
 
-    Worked example: a prompt of 5 tokens and completions of 2 and 3 at start 0 -> lengths (2, 3), 10 tokens,
-    positions 0 1 2 3 4 | 5 6 | 5 6 7. Every completion sees the prompt and itself, never a sibling.
+    Mostly the beginning is a whole prompt and the sequences are its completions; prompts that only begin
+    alike have the rest of theirs in front of their completions. Worked example: a prompt of 5 tokens and
+    completions of 2 and 3 at start 0 -> lengths (2, 3), 10 tokens, positions 0 1 2 3 4 | 5 6 | 5 6 7. Every
+    sequence sees the beginning and itself, never a sibling.
     """
 
     start: int
     prompt: int
-    """Tokens of the prompt."""
+    """Tokens of the beginning; 0 where nothing is shared."""
     lengths: tuple[int, ...]
-    """Tokens of each completion."""
+    """Tokens of each sequence behind it."""
 
     @property
     def tokens(self) -> int:

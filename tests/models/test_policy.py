@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from seminar.errors import DivergenceError, ModelError
-from seminar.learn.samples import pack
+from seminar.learn.samples import origins, pack
 from seminar.models.logprobs import chosen_logprobs
 from seminar.models.policy import Policy
 from seminar.train.update import Learner, PolicyLoss, Schedule, update
@@ -246,6 +246,29 @@ def test_stepping_one_agent_leaves_the_other_and_its_optimizer_bit_identical():
     assert all(torch.equal(t, weights[name]) for name, t in two.named.items())
     assert all(torch.equal(t, moments[name]) for name, t in two.state().items())
     assert all(torch.equal(t, base[name]) for name, t in policy.base.named_parameters() if "lora" not in name)
+
+
+@pytest.mark.parametrize("build", [llama, gpt2])
+def test_prompts_that_begin_alike_share_what_they_begin_with(build):
+    policy = make(build(), targets=("c_attn",) if build is gpt2 else LINEAR)
+    rng = np.random.default_rng(1)
+    begin, other = (tuple(rng.integers(3, 97, n).tolist()) for n in (9, 11))
+    made = [
+        replace(s, prompt_ids=start + tuple(rng.integers(3, 97, 1 + k).tolist()))
+        for k, (start, s) in enumerate(zip((begin, other, begin, other, begin), samples(), strict=True))
+    ]
+    (batch,) = pack(made, max_tokens=1000)
+    assert sorted((row.prompt, len(row.lengths)) for row in batch.rows) == [(9, 2), (9, 3)]
+    order = [int(i) for i in origins(made, max_tokens=1000)[0]]
+    assert [made[i].completion_ids for i in order] == [
+        tuple(batch.target_C[batch.sample_C == k].tolist()) for k in range(len(made))
+    ]
+    with policy.active("a"), torch.no_grad():
+        found = policy.logprobs(batch)
+    expected = torch.cat([alone(policy, "a", made[i]) for i in order])
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    for limit in (20, 30):
+        assert all(len(part.ids_N) <= limit for part in pack(made, max_tokens=limit))
 
 
 @pytest.mark.parametrize("loss", ["grpo", "dr_grpo", "dapo", "gspo"])

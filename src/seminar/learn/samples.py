@@ -3,11 +3,13 @@ numpy."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seminar.errors import ConfigError
+from seminar.prefixes import shared_prefix
 from seminar.types import Batch, Group, Row, Sample
 
 
@@ -34,32 +36,41 @@ def from_groups(groups: Sequence[Group], credit: Sequence[np.ndarray]) -> list[S
     return samples
 
 
+class _Piece(NamedTuple):
+    """Samples of one agent that share the first `prefix` tokens of their prompts: one row."""
+
+    prefix: int
+    samples: list[Sample]
+
+    @property
+    def tokens(self) -> int:
+        """Input tokens."""
+        return self.prefix + sum(_own(s, self.prefix) for s in self.samples)
+
+
 def pack(samples: Iterable[Sample], *, max_tokens: int) -> list[Batch]:
     """Batches of at most `max_tokens` input tokens: samples of one agent and one prompt share one row.
 
-    A row is never longer than needed and never padded; rows keep the order in which their prompts first came.
-    A group whose row would not fit is spread over several rows; a single sample that does not fit is refused.
+    Where prompts differ but begin alike (drafts under several hints), what they share is the row's, if that
+    makes fewer tokens. A row is never longer than needed and never padded; rows keep the order in which their
+    prompts first came. One that would not fit is spread over several; a single sample that does not fit is
+    refused.
     """
-    rows: dict[tuple[str, tuple[int, ...]], list[Sample]] = {}
+    by_agent: dict[str, list[Sample]] = {}
     for sample in samples:
-        rows.setdefault((sample.agent, sample.prompt_ids), []).append(sample)
+        by_agent.setdefault(sample.agent, []).append(sample)
     batches: list[Batch] = []
-    for agent in dict.fromkeys(agent for agent, _ in rows):
-        pieces = [
-            piece
-            for (a, _), row in rows.items()
-            if a == agent
-            for piece in _split(row, max_tokens=max_tokens)
-        ]
-        open_: list[list[Sample]] = []
+    for agent, own in by_agent.items():
+        whole, begun = _by_prompt(own), _by_prefix(own)
+        rows = whole if sum(p.tokens for p in whole) <= sum(p.tokens for p in begun) else begun
+        open_: list[_Piece] = []
         size = 0
-        for piece in pieces:
-            tokens = _tokens(piece)
-            if open_ and size + tokens > max_tokens:
+        for piece in (piece for row in rows for piece in _split(row, max_tokens=max_tokens)):
+            if open_ and size + piece.tokens > max_tokens:
                 batches.append(_batch(agent, open_))
                 open_, size = [], 0
             open_.append(piece)
-            size += tokens
+            size += piece.tokens
         if open_:
             batches.append(_batch(agent, open_))
     return batches
@@ -74,46 +85,61 @@ def origins(samples: Sequence[Sample], *, max_tokens: int) -> list[NDArray[np.in
     ]
 
 
-def _split(row: list[Sample], *, max_tokens: int) -> list[list[Sample]]:
-    pieces: list[list[Sample]] = [[]]
-    for sample in row:
-        alone = _tokens([sample])
+def _by_prompt(samples: Sequence[Sample]) -> list[_Piece]:
+    rows: dict[tuple[int, ...], list[Sample]] = {}
+    for sample in samples:
+        rows.setdefault(sample.prompt_ids, []).append(sample)
+    return [_Piece(len(prompt), row) for prompt, row in rows.items()]
+
+
+def _by_prefix(samples: Sequence[Sample]) -> list[_Piece]:
+    shared = shared_prefix(sorted(s.prompt_ids for s in samples))
+    rows: dict[tuple[int, ...], list[Sample]] = {}
+    for sample in samples:
+        rows.setdefault(sample.prompt_ids[:shared], []).append(sample)
+    return [_Piece(shared, row) for row in rows.values()]
+
+
+def _own(sample: Sample, prefix: int) -> int:
+    """Input tokens of a sample behind the first `prefix` tokens of its prompt."""
+    return len(sample.prompt_ids) - prefix + len(sample.completion_ids)
+
+
+def _split(row: _Piece, *, max_tokens: int) -> list[_Piece]:
+    pieces = [_Piece(row.prefix, [])]
+    for sample in row.samples:
+        alone = len(sample.prompt_ids) + len(sample.completion_ids)
         if alone > max_tokens:
             raise ConfigError(
                 f"update.max_tokens is {max_tokens}, and one sample has {alone} tokens; a sample must fit "
-                f"into a "
-                "batch whole. Raise update.max_tokens or lower the prompt and completion limits."
+                "into a batch whole. Raise update.max_tokens or lower the prompt and completion limits."
             )
-        if pieces[-1] and _tokens([*pieces[-1], sample]) > max_tokens:
-            pieces.append([])
-        pieces[-1].append(sample)
+        if pieces[-1].samples and pieces[-1].tokens + _own(sample, row.prefix) > max_tokens:
+            pieces.append(_Piece(row.prefix, []))
+        pieces[-1].samples.append(sample)
     return pieces
 
 
-def _tokens(row: Sequence[Sample]) -> int:
-    return len(row[0].prompt_ids) + sum(len(s.completion_ids) for s in row)
-
-
-def _batch(agent: str, rows: Sequence[Sequence[Sample]]) -> Batch:
-    samples = [sample for row in rows for sample in row]
+def _batch(agent: str, rows: Sequence[_Piece]) -> Batch:
+    samples = [sample for row in rows for sample in row.samples]
     ids: list[int] = []
     positions: list[int] = []
     source: list[int] = []
     layout: list[Row] = []
-    for row in rows:
-        prompt = row[0].prompt_ids
+    for prefix, members in rows:
         start = len(ids)
-        last = start + len(prompt) - 1
-        ids.extend(prompt)
-        positions.extend(range(len(prompt)))
-        for sample in row:
-            first = len(ids)
+        ids.extend(members[0].prompt_ids[:prefix])
+        positions.extend(range(prefix))
+        for sample in members:
+            rest = sample.prompt_ids[prefix:]
+            first = len(ids) + len(rest)
+            last = first - 1 if rest else start + prefix - 1
             length = len(sample.completion_ids)
-            ids.extend(sample.completion_ids)
-            positions.extend(range(len(prompt), len(prompt) + length))
+            ids.extend((*rest, *sample.completion_ids))
+            positions.extend(range(prefix, prefix + len(rest) + length))
             source.extend([last, *range(first, first + length - 1)])
-        lengths = tuple(len(s.completion_ids) for s in row)
-        layout.append(Row(start=start, prompt=len(prompt), lengths=lengths))
+        lengths = tuple(_own(s, prefix) for s in members)
+        layout.append(Row(start=start, prompt=prefix, lengths=lengths))
     lengths_S = np.array([len(s.completion_ids) for s in samples], dtype=np.int64)
     temperature = [1.0 if s.temperature == 0 else s.temperature for s in samples]
     engine = [s.engine_logprobs or (np.nan,) * len(s.completion_ids) for s in samples]

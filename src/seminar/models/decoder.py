@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby, pairwise, takewhile
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from seminar.models.forward import rotate
 from seminar.models.fused import Fused, Layer, LayerLora, Linear, adapt, norm, packed
 from seminar.models.kv import Cache, Heads, Room
 from seminar.models.lora import Lora, LoraPair
+from seminar.prefixes import shared_prefix
 from seminar.types import Row
 
 PREFILL_TOKENS = 4096
@@ -147,18 +148,6 @@ class FusedRows:
 
     def _head(self, x: Tensor) -> Tensor:
         return self.fused.head(norm(x, self.fused.norm, self.fused.eps))
-
-
-def shared_prefix(prompts: Sequence[Sequence[int]]) -> int:
-    """Length of the prefix that spares most tokens if it is run once for all sorted prompts with it."""
-    shortest = min(map(len, prompts))
-    common = [
-        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-        for one, other in pairwise(prompts)
-    ]
-    lengths = sorted((min(length, shortest - 1) for length in common), reverse=True)
-    spared = {length: length * count for count, length in enumerate(lengths, start=1)}
-    return max(spared, key=spared.__getitem__, default=0)
 
 
 def _product(x: Tensor, linear: Linear, lora: Lora | None) -> Tensor:
