@@ -347,7 +347,6 @@ def reward_learner(config: DraftRlConfig, model: RewardModel) -> RewardLearner:
         model,
         lr=r.lr,
         graded=w.peer + w.coherence + w.diversity > 0 or domain(config) == "qa",
-        balance=r.score_all,
         capacity=r.capacity,
         seed=config.seed,
     )

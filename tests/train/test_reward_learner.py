@@ -11,7 +11,7 @@ from seminar.models.reward_encoder import build_encoder
 from seminar.rewards.model import NUMBERS, Evidence, RewardModel
 from seminar.tasks.review_form import CRITERIA, Review
 from seminar.train import reward_model
-from seminar.train.reward_model import Lesson, RewardLearner, contrast_weights
+from seminar.train.reward_model import Lesson, RewardLearner
 
 
 def tokenize(text: str) -> list[int]:
@@ -23,13 +23,12 @@ def learner(
     width: int = 32,
     layers: int = 1,
     graded: bool = False,
-    balance: bool = True,
     capacity: int = 256,
     lr: float = 3e-3,
 ) -> RewardLearner:
     encoder = build_encoder(layers=layers, vocab=256, width=width, numbers=NUMBERS, seed=0)
     model = RewardModel(encoder, tokenize, max_tokens=128)
-    return RewardLearner(model, lr=lr, graded=graded, balance=balance, capacity=capacity, seed=0)
+    return RewardLearner(model, lr=lr, graded=graded, capacity=capacity, seed=0)
 
 
 def lesson(number: int, *, drafts: int = 6) -> Lesson:
@@ -53,7 +52,6 @@ def lesson(number: int, *, drafts: int = 6) -> Lesson:
         question=str(number),
         shown=tuple(shown),
         targets=tuple(map(float, right)),
-        right=tuple(map(bool, right)),
     )
 
 
@@ -80,30 +78,33 @@ def test_it_learns_a_planted_rule_about_the_drafts_of_a_question(graded: bool) -
     pupil.update(steps=50, questions=16)
     unseen = [lesson(number) for number in range(1000, 1040)]
     scores = [pupil.model.predict(one.shown) for one in unseen]
-    assert within_question_auc(scores, [one.right for one in unseen]) > 0.95
+    assert within_question_auc(scores, [[target == 1 for target in one.targets] for one in unseen]) > 0.95
 
 
-def test_right_and_wrong_drafts_weigh_the_same_and_a_question_of_one_kind_nothing() -> None:
-    assert contrast_weights([True, False, False]).tolist() == [0.5, 0.25, 0.25]
-    assert contrast_weights([True, True]).tolist() == [0.0, 0.0]
-    assert contrast_weights([False]).tolist() == [0.0]
+def test_every_question_weighs_the_same_however_many_drafts_it_has() -> None:
+    few, many = lesson(0, drafts=2), lesson(1, drafts=6)
+    losses = []
+    for lessons in ([few], [many], [few, many]):
+        pupil = taught()
+        pupil.update(steps=3, questions=8)
+        pupil._lessons.clear()
+        pupil._encoded.clear()
+        for one in lessons:
+            pupil.remember(one)
+        losses.append(pupil.update(steps=1, questions=2)["loss"])
+    assert losses[2] == pytest.approx((losses[0] + losses[1]) / 2, rel=1e-5)
 
 
 def test_the_first_loss_is_that_of_one_half_whatever_the_weights() -> None:
     # a new R_phi says 1/2: cross-entropy ln 2, squared error 1/4
     assert taught().update(steps=1, questions=8)["loss"] == pytest.approx(np.log(2), rel=1e-6)
-    assert taught(balance=False).update(steps=1, questions=8)["loss"] == pytest.approx(np.log(2), rel=1e-6)
     assert taught(graded=True).update(steps=1, questions=8)["loss"] == pytest.approx(0.25, rel=1e-6)
 
 
-def test_with_nothing_to_learn_from_nothing_changes_and_it_is_counted() -> None:
+def test_with_nothing_to_learn_from_nothing_changes() -> None:
     pupil = learner()
     before = weights(pupil)
-    assert pupil.update(steps=2, questions=4) == {"no_contrast": 0.0, "buffer": 0.0}
-    one = lesson(0)
-    for number in range(3):
-        pupil.remember(Lesson(question=str(number), shown=one.shown[:1], targets=(1.0,), right=(True,)))
-    assert pupil.update(steps=2, questions=4) == {"no_contrast": 3.0, "buffer": 3.0}
+    assert pupil.update(steps=2, questions=4) == {"buffer": 0.0}
     assert same(weights(pupil), before)
 
 
@@ -114,10 +115,10 @@ def test_the_buffer_is_bounded_and_forgets_the_oldest() -> None:
 
 
 def test_any_split_into_passes_gives_the_same_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = taught(balance=False)
+    whole = taught()
     metrics = whole.update(steps=1, questions=8)
     monkeypatch.setattr(reward_model, "MICRO_TOKENS", 40)
-    split = taught(balance=False)
+    split = taught()
     again = split.update(steps=1, questions=8)
     assert again == pytest.approx(metrics, rel=1e-6)
     for name, tensor in whole.state().items():
@@ -126,10 +127,8 @@ def test_any_split_into_passes_gives_the_same_step(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_cut_is_counted() -> None:
-    pupil = learner(balance=False)
-    pupil.remember(
-        Lesson(question="q", shown=(Evidence(question="q" * 200, draft="d"),), targets=(1.0,), right=(True,))
-    )
+    pupil = learner()
+    pupil.remember(Lesson(question="q", shown=(Evidence(question="q" * 200, draft="d"),), targets=(1.0,)))
     assert pupil.update(steps=1, questions=1)["cut_tokens"] == 73.0  # 200 + 1 - 128
 
 

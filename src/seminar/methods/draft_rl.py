@@ -148,7 +148,7 @@ class DraftRl:
                 metrics |= {f"{name}/{key}": value for key, value in done.metrics.items()}
                 credit |= dict(zip(places, done.advantages[: len(places)], strict=True))
             if pupil is not None:  # R_phi learns from what was observed
-                for lesson in self._lessons(readings, verdicts, rewards, own):
+                for lesson in self._lessons(readings, rewards, own):
                     pupil.remember(lesson)
                 taught = pupil.update(
                     steps=config.reward_model.steps, questions=config.reward_model.questions
@@ -271,25 +271,23 @@ class DraftRl:
     def _lessons(
         self,
         readings: Sequence[Reading],
-        verdicts: Sequence[Mapping[str, Verdict]],
         rewards: Sequence[Sequence[Score | None]],
         own: Sequence[dict[str, int]],
     ) -> list[Lesson]:
         """What the questions with a winner teach R_phi: their drafts with an observed reward."""
         lessons: list[Lesson] = []
-        for reading, found, row, chosen in zip(readings, verdicts, rewards, own, strict=True):
+        for reading, row, chosen in zip(readings, rewards, own, strict=True):
             kept = [
-                (evidence, score, found[c.turn.key].correct)
-                for evidence, score, c in zip(shown(reading), row, reading.candidates, strict=True)
+                (evidence, score)
+                for evidence, score in zip(shown(reading), row, strict=True)
                 if score is not None
             ]
             if chosen and kept:
                 lessons.append(
                     Lesson(
                         question=reading.task.id,
-                        shown=tuple(evidence for evidence, _, _ in kept),
-                        targets=tuple(min(1.0, max(0.0, score.parts[MIX])) for _, score, _ in kept),
-                        right=tuple(right for _, _, right in kept),
+                        shown=tuple(evidence for evidence, _ in kept),
+                        targets=tuple(min(1.0, max(0.0, score.parts[MIX])) for _, score in kept),
                     )
                 )
         return lessons

@@ -34,33 +34,25 @@ class Lesson:
     shown: tuple[Evidence, ...]
     targets: tuple[float, ...]
     """Observed reward of each draft, in [0, 1]."""
-    right: tuple[bool, ...]
-    """Verified outcome of each draft."""
 
     def __post_init__(self) -> None:
         """Hold our own callers to the ranges."""
-        assert len(self.shown) == len(self.targets) == len(self.right), "one target and outcome a draft"
+        assert len(self.shown) == len(self.targets) > 0, "one target a draft"
         assert all(0 <= target <= 1 for target in self.targets), "targets lie in [0, 1]"
 
 
 class RewardLearner:
     """Trains R_phi on the last questions, whole questions at a time."""
 
-    def __init__(
-        self, model: RewardModel, *, lr: float, graded: bool, balance: bool, capacity: int, seed: int
-    ) -> None:
+    def __init__(self, model: RewardModel, *, lr: float, graded: bool, capacity: int, seed: int) -> None:
         """Make an AdamW optimizer over `model`.
 
         `graded`: squared error, for targets that are degrees; else cross-entropy, for targets 0 and 1.
-        `balance`: in every question the right and the wrong drafts weigh the same in sum, and a question with
-        only one kind is left out and counted, so that R_phi learns what tells drafts apart and not how hard a
-        question is. Needs the outcome of all drafts: with executed drafts only, set it False. `capacity`:
-        questions kept; the oldest go first. `seed`: what a step sees depends on it and on the step's number
-        alone; there is no random state to keep.
+        `capacity`: questions kept; the oldest go first. `seed`: what a step sees depends on it and on the
+        step's number alone; there is no random state to keep.
         """
         self.model = model
         self.graded = graded
-        self.balance = balance
         self.seed = seed
         self.steps = 0
         self._lessons: deque[Lesson] = deque(maxlen=capacity)
@@ -76,7 +68,7 @@ class RewardLearner:
     def update(self, *, steps: int, questions: int) -> dict[str, float]:
         """Take `steps` steps on `questions` questions each; metrics are means over the steps.
 
-        Metrics: loss, grad_norm, drafts, no_contrast (questions left out), cut_tokens; and what the buffer
+        Metrics: loss, grad_norm, drafts, cut_tokens; and what the buffer
         holds. Without a question to learn from nothing changes and the loss is absent. Raises
         DivergenceError.
         """
@@ -129,17 +121,13 @@ class RewardLearner:
     def _step(self, questions: int) -> dict[str, float]:
         numbers = np.random.default_rng((self.seed, self.steps))
         self.steps += 1
-        weights = [
-            contrast_weights(lesson.right) if self.balance else _even(lesson) for lesson in self._lessons
-        ]
-        useful = [q for q, w in enumerate(weights) if w.any()]
-        counts = {"no_contrast": float(len(weights) - len(useful))}
-        if not useful:
-            return counts
-        chosen = numbers.permutation(useful)[:questions]
+        if not self._lessons:
+            return {}
+        chosen = numbers.permutation(len(self._lessons))[:questions]
         encoded = [one for q in chosen for one in self._encoded[q]]
         target_D = np.concatenate([self._lessons[q].targets for q in chosen])
-        weight_D = np.concatenate([weights[q] for q in chosen]) / len(chosen)
+        sizes = [len(self._lessons[q].shown) for q in chosen]
+        weight_D = np.repeat([1 / (size * len(chosen)) for size in sizes], sizes)
         loss = sum(
             self._backward([encoded[i] for i in batch], target_D[batch], weight_D[batch])
             for batch in batches(encoded, max_tokens=MICRO_TOKENS)
@@ -153,7 +141,7 @@ class RewardLearner:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         cut = float(sum(one.cut for one in encoded))
-        return {"loss": loss, "grad_norm": norm, "drafts": float(len(encoded)), "cut_tokens": cut, **counts}
+        return {"loss": loss, "grad_norm": norm, "drafts": float(len(encoded)), "cut_tokens": cut}
 
     def _backward(
         self, encoded: Sequence[Encoded], target_B: NDArray[np.float64], weight_B: NDArray[np.float64]
@@ -170,22 +158,6 @@ class RewardLearner:
         return float(loss.detach())
 
 
-def contrast_weights(right: Sequence[bool]) -> NDArray[np.float64]:
-    """Weights that sum to 1, half on the right drafts and half on the wrong; all 0 without both kinds.
-
-    Worked example: right, wrong, wrong -> 1/2, 1/4, 1/4.
-    """
-    good = np.asarray(right, dtype=bool)
-    if good.all() or not good.any():
-        return np.zeros(len(good))
-    weights: NDArray[np.float64] = np.where(good, 0.5 / good.sum(), 0.5 / (~good).sum())
-    return weights
-
-
-def _even(lesson: Lesson) -> NDArray[np.float64]:
-    return np.full(len(lesson.right), 1 / max(1, len(lesson.right)))
-
-
 def _lesson(facts: Mapping[str, Any]) -> Lesson:
     """The lesson that `asdict` and JSON made `facts` of."""
     shown = tuple(
@@ -196,6 +168,4 @@ def _lesson(facts: Mapping[str, Any]) -> Lesson:
         )
         for one in facts["shown"]
     )
-    return Lesson(
-        question=facts["question"], shown=shown, targets=tuple(facts["targets"]), right=tuple(facts["right"])
-    )
+    return Lesson(question=facts["question"], shown=shown, targets=tuple(facts["targets"]))
