@@ -129,9 +129,9 @@ FILE = "data.train={type: file, path: BENCH/%s}"
     [
         ("generator.temprature=1", r"temprature is not a known key; did you mean temperature\?"),
         ("generator.steps=many", "generator.steps is 'many': input should be a valid integer"),
-        ("generator.temperature=-1", "temperature is -1: input should be greater than 0"),
+        ("generator.temperature=-1", "temperature is -1: above 0.0 is allowed"),
         ("generator.group=1", "group is 1 and advantage is group; .* Use group 2 or more"),
-        ("data.train.count=0", r"data.train.count is 0: input should be greater than or equal to 1"),
+        ("data.train.count=0", r"data.train.count is 0: at least 1 is allowed"),
         ("data.train.kind=sums", "kinds is 'sums'; allowed are"),
         ("lora.targets=[q_proj", "the value is not YAML"),
         ("lora.targets=[query]", "query"),

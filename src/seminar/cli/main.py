@@ -3,11 +3,11 @@
 Those modules load torch, which takes seconds, only within the commands that need it.
 """
 
+import os
 import sys
 from typing import Annotated
 
 import typer
-from transformers.utils.logging import disable_progress_bar
 
 from seminar.cli.ask import ask
 from seminar.cli.bench import bench
@@ -40,7 +40,7 @@ def options(
 def main() -> None:
     """Run the command line; an error of ours is one line and exit code 2, a traceback only with `--debug`."""
     if not sys.stderr.isatty():
-        disable_progress_bar()  # of a library, in the midst of our lines
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # a library's, in the midst of our lines
     try:
         app()
     except SeminarError as error:
