@@ -9,7 +9,7 @@ def shared_prefix(prompts: Sequence[Sequence[int]]) -> int:
 
     It leaves every prompt at least one token of its own.
     """
-    shortest = min(map(len, prompts))
+    shortest = max(1, min(map(len, prompts)))
     common = [
         sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
         for one, other in pairwise(prompts)

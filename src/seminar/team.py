@@ -1,5 +1,6 @@
 """The door for Python: a recipe -> a run folder; a run folder -> a team that answers questions."""
 
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -121,9 +122,14 @@ def train(recipe: str | Path, *overrides: str, out: str | Path, quiet: bool = Tr
     if not carry_out(configuration.load(recipe, overrides), Path(out), quiet=quiet):
         raise RunError(
             f"{out}: stopped before the end, all so far is saved. "
-            f"Go on with: seminar train {recipe} {' '.join(overrides)} --out {out} --resume"
+            f"Go on with: {again(str(recipe), overrides, Path(out))}"
         )
     return Path(out)
+
+
+def again(recipe: str, overrides: Sequence[str], out: Path) -> str:
+    """The command line that goes on with a stopped run."""
+    return shlex.join(["seminar", "train", recipe, *overrides, "--out", str(out), "--resume"])
 
 
 def carry_out(

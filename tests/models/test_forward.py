@@ -1,5 +1,7 @@
 """Our forward and backward against the model's own modules with plain PEFT: same numbers, same gradients."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -47,8 +49,15 @@ def run(policy: Policy, batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     return found.detach(), grads
 
 
+def masked(rows, *, device, dtype):
+    """Attention as where kernels are fast and calls are dear."""
+    return partial(packed.attend, layout=packed.layout(rows, device=device, dtype=dtype))
+
+
+@pytest.mark.parametrize("look", [attention.attention_of, masked])
 @pytest.mark.parametrize("family", FAMILY)
-def test_log_probabilities_and_gradients_are_those_of_plain_peft(family, tiny_policy, monkeypatch):
+def test_log_probabilities_and_gradients_are_those_of_plain_peft(family, look, tiny_policy, monkeypatch):
+    monkeypatch.setattr("seminar.models.policy.attention_of", look)
     policy = tiny_policy(family)
     (batch,) = batches()
     ours, our_grads = run(policy, batch)
@@ -72,12 +81,19 @@ def test_the_bare_base_speaks_where_no_adapter_is_active(family, tiny_policy, mo
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("cells", [1, 2**22])
 @pytest.mark.parametrize("long", [1, 4, 10**6])
 @pytest.mark.parametrize("lengths", [(1,), (5, 5), (3, 1, 16, 17)])
-def test_attention_piece_by_piece_is_that_under_the_whole_mask(long, lengths, monkeypatch):
+def test_attention_piece_by_piece_is_that_under_the_whole_mask(cells, long, lengths, monkeypatch):
     monkeypatch.setattr(attention, "LONG", long)
-    rows = (Row(start=0, prompt=7, lengths=lengths), Row(start=7 + sum(lengths), prompt=1, lengths=(2, 9)))
-    count = 7 + sum(lengths) + 12
+    monkeypatch.setattr(attention, "CELLS", cells)
+    first = 7 + sum(lengths)
+    rows = (
+        Row(start=0, prompt=7, lengths=lengths),
+        Row(start=first, prompt=1, lengths=(2, 9)),
+        Row(start=first + 12, prompt=0, lengths=(4, 6)),
+    )
+    count = first + 22
     torch.manual_seed(0)
     given = [torch.randn(count, heads, 8, requires_grad=True) for heads in (6, 2, 2)]
     weight = torch.randn(count, 6, 8)

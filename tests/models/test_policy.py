@@ -204,6 +204,16 @@ def test_a_missing_adapter_folder_is_one_clear_error(tmp_path):
         make().load("x", tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(("option", "words"), [("use_dora", "DoRA"), ("lora_bias", "LoRA biases")])
+def test_an_adapter_that_is_more_than_plain_lora_is_refused(option, words, tmp_path):
+    policy = make()
+    policy.save("a", tmp_path)
+    config = tmp_path / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), option: True}))
+    with pytest.raises(ModelError, match=words):
+        make().load("x", tmp_path)
+
+
 def test_a_blank_adapter_changes_nothing_and_its_init_depends_on_its_seed_alone():
     first, second = make(names=("a",), loud=False), make(names=("z", "a"), loud=False)
     second.remove("z")

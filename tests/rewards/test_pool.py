@@ -75,6 +75,17 @@ def test_a_job_that_ends_in_overtime_keeps_its_answer_and_its_child_goes(monkeyp
         assert gone(first)
 
 
+def test_a_job_is_not_forgotten_when_the_pool_ends_while_it_is_overtime(monkeypatch):
+    monkeypatch.setattr("seminar.rewards.pool.PATIENCE_S", 0.1)
+    with Pool("fake_worker", num_workers=1, deadline_s=60.0) as pool:
+        hung = pool.submit("rest")
+        while not pool._overtime:
+            time.sleep(0.01)
+        threading.Thread(target=pool.close).start()
+        with pytest.raises(RunError, match="closed"):
+            hung.result(timeout=30)
+
+
 def test_at_most_as_many_jobs_are_overtime_as_there_are_workers(monkeypatch):
     monkeypatch.setattr("seminar.rewards.pool.PATIENCE_S", 0.1)
     with Pool("fake_worker", num_workers=2, deadline_s=2.0) as pool:

@@ -3,7 +3,6 @@
 Those modules load torch, which takes seconds, only within the commands that need it.
 """
 
-import os
 import sys
 from typing import Annotated
 
@@ -39,8 +38,6 @@ def options(
 
 def main() -> None:
     """Run the command line; an error of ours is one line and exit code 2, a traceback only with `--debug`."""
-    if not sys.stderr.isatty():
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # a library's, in the midst of our lines
     try:
         app()
     except SeminarError as error:

@@ -1,6 +1,5 @@
 """`seminar train` and `seminar plan`: a recipe in, a run folder or a table of derived numbers out."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +24,7 @@ def train(
 
     folder = out or Path("runs") / config.name
     if not team.carry_out(config, folder, resume=resume, quiet=quiet):
-        again = shlex.join(["seminar", "train", recipe, *(overrides or []), "--out", str(folder), "--resume"])
+        again = team.again(recipe, overrides or [], folder)
         typer.echo(f"Stopped; everything so far is saved. Go on with:\n  {again}")
         raise typer.Exit(EXIT_CODE)
 

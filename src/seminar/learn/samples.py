@@ -36,6 +36,10 @@ def from_groups(groups: Sequence[Group], credit: Sequence[np.ndarray]) -> list[S
     return samples
 
 
+PAIRS = 1_000
+"""Pairs of tokens in attention that cost about as much as the products of one token (ours: small models)."""
+
+
 class _Piece(NamedTuple):
     """Samples of one agent that share the first `prefix` tokens of their prompts: one row."""
 
@@ -62,7 +66,7 @@ def pack(samples: Iterable[Sample], *, max_tokens: int) -> list[Batch]:
     batches: list[Batch] = []
     for agent, own in by_agent.items():
         whole, begun = _by_prompt(own), _by_prefix(own)
-        rows = whole if sum(p.tokens for p in whole) <= sum(p.tokens for p in begun) else begun
+        rows = begun if _cost(begun) < _cost(whole) else whole
         open_: list[_Piece] = []
         size = 0
         for piece in (piece for row in rows for piece in _split(row, max_tokens=max_tokens)):
@@ -83,6 +87,12 @@ def origins(samples: Sequence[Sample], *, max_tokens: int) -> list[NDArray[np.in
         batch.advantage_C[np.cumsum(batch.length_S) - batch.length_S].astype(np.int64)
         for batch in pack(numbered, max_tokens=max_tokens)
     ]
+
+
+def _cost(rows: Sequence[_Piece]) -> float:
+    """Of a row: its tokens, and what they look at under one mask, PAIRS of which cost as much as a token."""
+    own = [row.tokens - row.prefix for row in rows]
+    return sum(row.tokens + n * row.tokens / PAIRS for row, n in zip(rows, own, strict=True))
 
 
 def _by_prompt(samples: Sequence[Sample]) -> list[_Piece]:

@@ -38,7 +38,7 @@ def stage(
     if run.stage_done(name):
         build.load_adapters(run, world, name)
         return True
-    facts = work()
+    facts = None if stop.requested else work()
     if facts is None:
         return False
     for adapter in adapters:
@@ -46,7 +46,7 @@ def stage(
             world.policy.save(adapter, folder)
         world.engine.load_adapter(adapter, version=world.policy.versions[adapter])
     run.mark_done(name, {**facts, "adapters": {a: world.policy.versions[a] for a in adapters}})
-    return not stop.requested
+    return True
 
 
 def warm_up(

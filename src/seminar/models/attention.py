@@ -20,6 +20,9 @@ from seminar.types import Row
 LONG = 512
 """A piece is large from so many queries times as many keys (ours: there both ways take the same time)."""
 
+CELLS = 1 << 22
+"""Most scores a head of one dense piece: 16 MB in float32, and a few of them live at a time."""
+
 
 class Found(NamedTuple):
     """What some tokens saw in one piece."""
@@ -99,7 +102,8 @@ def pieces(rows: Sequence[Row]) -> list[Piece]:
             alone.append(Piece(where, where, None, causal=True))
         else:
             buckets.setdefault(length.bit_length(), []).append((start, length))
-    return [*(_bucket(members) for _, members in sorted(buckets.items())), *alone, *across]
+    together = [part for _, members in sorted(buckets.items()) for part in _parts(members)]
+    return [*map(_bucket, together), *alone, *across]
 
 
 def attention(q_NHD: Tensor, k_NKD: Tensor, v_NKD: Tensor, pieces: Sequence[Piece]) -> Tensor:
@@ -151,6 +155,12 @@ class _Attention(torch.autograd.Function):
                 dk[piece.keys] += slopes.k
                 dv[piece.keys] += slopes.v
         return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None
+
+
+def _parts(members: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
+    """Segments in parts of at most CELLS scores a head."""
+    most = max(1, CELLS // max(length for _, length in members) ** 2)
+    return [members[first : first + most] for first in range(0, len(members), most)]
 
 
 def _bucket(members: Sequence[tuple[int, int]]) -> Piece:

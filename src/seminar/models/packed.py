@@ -32,8 +32,15 @@ class RowMask(NamedTuple):
 
 
 def layout(rows: Sequence[Row], *, device: torch.device, dtype: torch.dtype) -> tuple[RowMask, ...]:
-    """Masks of the rows of a batch, for queries of `dtype`."""
-    return tuple(_row_mask(row, device=device, dtype=dtype) for row in rows)
+    """Masks of the rows of a batch, for queries of `dtype`; sequences that share nothing stand alone."""
+    nothing = torch.empty(0, 0, dtype=dtype, device=device)
+    masks: list[RowMask] = []
+    for row in rows:
+        if row.prompt:
+            masks.append(_row_mask(row, device=device, dtype=dtype))
+        else:
+            masks += [RowMask(prompt=length, completions=0, bias=nothing) for length in row.lengths]
+    return tuple(masks)
 
 
 def attend(
@@ -87,7 +94,8 @@ def packed_attention(
 def _row_mask(row: Row, *, device: torch.device, dtype: torch.dtype) -> RowMask:
     lengths = torch.tensor(row.lengths, device=device)
     owner = torch.repeat_interleave(torch.arange(len(row.lengths), device=device), lengths)
-    foreign = (owner[:, None] != owner[None, :]).logical_or_(owner.new_ones(len(owner), len(owner)).triu(1))
+    later = torch.ones(len(owner), len(owner), dtype=torch.bool, device=device).triu_(1)
+    foreign = later.logical_or_(owner[:, None] != owner[None, :])
     bias = torch.zeros(len(owner), row.prompt + len(owner), dtype=dtype, device=device)
     bias[:, row.prompt :].masked_fill_(foreign, -torch.inf)
     return RowMask(prompt=row.prompt, completions=len(owner), bias=bias)

@@ -1,6 +1,7 @@
 """One frozen base model with named LoRA adapters: switch, copy, save, load, and score packed batches."""
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
@@ -22,6 +23,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils.logging import disable_progress_bar
 
 from seminar.errors import ConfigError, ModelError
 from seminar.models import packed
@@ -178,6 +180,11 @@ class Policy:
                 f"adapter folder {folder} cannot be read ({error}); PEFT's two files are needed, "
                 "adapter_config.json and adapter_model.safetensors. Restore them, or train again."
             ) from error
+        if config.use_dora or config.lora_bias:
+            raise ModelError(
+                f"adapter folder {folder} has {'DoRA' if config.use_dora else 'LoRA biases'}; plain LoRA is "
+                "served and trained here. Convert it, or train another."
+            )
         config.inference_mode = False
         try:
             self._inject(name, config)
@@ -215,13 +222,14 @@ class Policy:
                 attend=attention_of(batch.rows, device=device, dtype=self.dtype),
                 dropout=self._dropout,
             )
-        output = self.base.base_model(
-            input_ids=ids_N[None],
-            position_ids=position_N[None],
-            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
-            use_cache=False,
-            layout=packed.layout(batch.rows, device=device, dtype=self.dtype),
-        )
+        with self.active(self._speaker):
+            output = self.base.base_model(
+                input_ids=ids_N[None],
+                position_ids=position_N[None],
+                attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
+                use_cache=False,
+                layout=packed.layout(batch.rows, device=device, dtype=self.dtype),
+            )
         return output.last_hidden_state[0]  # type: ignore[no-any-return]
 
     def logprobs(self, batch: Batch, *, hidden: Tensor | None = None) -> Tensor:
@@ -331,6 +339,8 @@ def load_policy(model: str | os.PathLike[str], *, dtype: torch.dtype, device: st
             f"base.device is {device!r} ({reason}); allowed are cpu and, where torch finds a GPU, cuda or "
             "cuda:N. See what `seminar doctor` says of it."
         ) from error
+    if not sys.stderr.isatty():
+        disable_progress_bar()  # in the midst of our own lines
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
         base: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)

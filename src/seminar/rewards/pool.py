@@ -133,7 +133,7 @@ class Pool:
                 if relieved:
                     self._overtime -= 1
                     self._threads.remove(threading.current_thread())
-            if not relieved:
+            if self._closed or not relieved:
                 self._end("grading: a thread of the pool ended.")
 
     def _serve(self, sent: deque[_Job]) -> bool:

@@ -184,8 +184,8 @@ def update(
 
 
 def _without_flat(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """Samples with an advantage, at least one so that the engine is compared in every step; and the rest."""
-    run = [s for s in samples if any(s.advantages)] or list(samples[:1])
+    """Samples to run, at least one so that the engine is compared in every step; those that need not be."""
+    run = [s for s in samples if any(s.advantages) or s.engine_logprobs is None] or list(samples[:1])
     kept = {id(s) for s in run}
     return run, [s for s in samples if id(s) not in kept]
 
