@@ -149,7 +149,6 @@ def test_a_stop_saves_and_a_resumed_run_ends_as_the_undisturbed_one(model, tmp_p
     ("seed", "values"),
     [
         (0, {}),
-        # the small model is rarely right; so R_phi learns from wrong drafts too
         (1, {"training__ppo_on": "selected", "reward_model__score_all": False}),
     ],
 )
@@ -160,7 +159,7 @@ def test_killed_at_any_moment_and_resumed_the_end_is_bit_identical(model, tmp_pa
     path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump(tree))
     assert run(tmp_path / "undisturbed", tree)
-    assert any("reward_model/loss" in row for row in metrics(tmp_path / "undisturbed")) == bool(values)
+    assert any("reward_model/loss" in row for row in metrics(tmp_path / "undisturbed"))
     train_through_kills(path, tmp_path / "run", seed=seed)
     assert contents(tmp_path / "run") == contents(tmp_path / "undisturbed")
 
